@@ -12,7 +12,7 @@ from regard import errors, slides
 from regard.arrays import numpy_of
 from regard.cli.app import app
 from regard.output.svg import Svg
-from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Grid, Slide, fit, place, smallest_type
+from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, fit, place, smallest_type
 from regard.teaching.traced_attention import traced
 
 SENTENCES = (
@@ -45,20 +45,22 @@ def test_the_table_holds_the_numbers_of_the_steps():
     words = ["jane", "visits", "africa"]
     weights = numpy_of(traced(words, width=64).whole()["weight"])[0, 0]
     deck = slides.deck_of(" ".join(words), ["table"])
-    table = next(e for s in deck.slides for e in s.elements if isinstance(e, Grid) and "softmax" in e.headings)
+    table = next(e for s in deck.slides for e in s.elements if isinstance(e, SlideGrid) and "softmax" in e.headings)
     column = table.headings.index("softmax")
     assert np.allclose([float(row[column]) for row in table.rows], weights, atol=0.0051)
 
 
 def test_symbols_replace_numbers():
     deck = slides.deck_of("The cat sat", ["table"], symbols=True)
-    cells = {cell for s in deck.slides for e in s.elements if isinstance(e, Grid) for row in e.rows for cell in row}
+    cells = {
+        cell for s in deck.slides for e in s.elements if isinstance(e, SlideGrid) for row in e.rows for cell in row
+    }
     assert {"q₁·k₁", "q₁·k₂/8", "a₁₃·v₃", "z₁"} <= cells
 
 
 def test_the_gradient_by_hand_agrees_with_finite_differences():
     deck = slides.deck_of("The cat sat", ["learning"])
-    table = next(e for e in deck.slides[-1].elements if isinstance(e, Grid))
+    table = next(e for e in deck.slides[-1].elements if isinstance(e, SlideGrid))
     shown = [[float(part.replace("−", "-")) for part in cell.split()] for cell in table.rows[0][1:]]
     x, target = np.array([[1.0, 0.0], [0.0, 2.0]]), 2.0
 
@@ -73,7 +75,7 @@ def test_the_gradient_by_hand_agrees_with_finite_differences():
 
 
 def test_a_table_that_does_not_fit_is_split():
-    table = Grid(tuple("abcdefgh"), tuple((f"row {row}", *["12345.678901"] * 7) for row in range(40)))
+    table = SlideGrid(tuple("abcdefgh"), tuple((f"row {row}", *["12345.678901"] * 7) for row in range(40)))
     parts = fit([Slide("Wide and long", (table,))])
     assert len(parts) > 2
     assert all(smallest_type(slide) >= 18 for slide in parts)
@@ -102,7 +104,7 @@ def test_powerpoint_has_editable_tables_of_18_pt_and_notes():
     shown = pptx.Presentation(io.BytesIO(slides.content(deck, ".pptx"))).slides
     assert len(shown) == len(deck.slides)
     tables = [shape.table for slide in shown for shape in slide.shapes if shape.has_table]
-    assert len(tables) == sum(isinstance(e, Grid) for slide in deck.slides for e in slide.elements)
+    assert len(tables) == sum(isinstance(e, SlideGrid) for slide in deck.slides for e in slide.elements)
     frames = [shape.text_frame for slide in shown for shape in slide.shapes if shape.has_text_frame]
     frames += [cell.text_frame for table in tables for cell in table.iter_cells()]
     sizes = [run.font.size.pt for frame in frames for paragraph in frame.paragraphs for run in paragraph.runs]

@@ -151,7 +151,7 @@ class Laid:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Layout:
+class TableLayout:
     """Blocks of columns that each fit the width, and whether a vector had to be shortened."""
 
     blocks: tuple[tuple[Laid, ...], ...]
@@ -173,7 +173,7 @@ class TableGroup:
         return self._widths[most]
 
 
-def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = None) -> Layout:
+def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = None) -> TableLayout:
     """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
     table, has_sum = sum_below(table)
     most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
@@ -185,7 +185,7 @@ def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = No
         blocks = _broken(columns, width, full)
     shown = [laid for block in blocks for laid in block]
     is_short = any("…" in cell for laid in shown if laid.column.kind == "vector" for cell in laid.cells)
-    return Layout(tuple(blocks), is_short, has_sum)
+    return TableLayout(tuple(blocks), is_short, has_sum)
 
 
 def _columns(table: Table, most: int | None) -> list[Laid]:

@@ -10,7 +10,7 @@ from regard.arrays import numpy_of
 from regard.output.matrix_figures import Factor, product, sentence
 from regard.output.svg import Svg
 from regard.output.weight_figures import heads as heads_figure
-from regard.slides.deck import Grid, Slide, Text
+from regard.slides.deck import Slide, SlideGrid, SlideText
 from regard.slides.lecture import WIDTH, Lecture, index, number, remark, slide_figure, vector, weights_of_word
 
 MOST_LINKS = 6  # rows of the table of links
@@ -30,7 +30,7 @@ def intuition(lecture: Lecture) -> Iterator[Slide]:
     command = f"regard see {lecture.quoted} --query {words[link.query]} --layer {link.layer} --head {link.head}"
     blank = np.zeros(len(words))
     row = weights_of_word(reading, link.layer, link.head, link.query)
-    asks = Text((f"Read as far as “{words[link.query]}”. Which other words do you need to understand it?",))
+    asks = SlideText((f"Read as far as “{words[link.query]}”. Which other words do you need to understand it?",))
     yield lecture.slide(
         f"What does “{query}” refer to?", sentence(words, blank, link.query, caption=False), asks, command=command
     )
@@ -38,7 +38,7 @@ def intuition(lecture: Lecture) -> Iterator[Slide]:
     drawn = sentence(words, row, link.query, caption=False)
     yield lecture.slide(f"“{query}” attends to other words", drawn, remark(source), command=command)
     order = [place for place in np.argsort(-row, kind="stable") if place != link.query][:MOST_LINKS]
-    table = Grid(
+    table = SlideGrid(
         ("query", "key", "weight"),
         tuple((query, labels[place], number(row[place])) for place in order),
         left=(True, True, False),
@@ -56,13 +56,13 @@ def matrices(lecture: Lecture) -> Iterator[Slide]:
     command = f"regard steps {lecture.quoted} --width {WIDTH}"
     rows = [(word, f"x{index(place)}", vector(embeddings[place])) for place, word in enumerate(words)]
     says = remark(f"Every word is a vector of {WIDTH} numbers; the first 4 are shown.", str(_source(lecture)))
-    table = Grid(("Word", "name", "embedding x"), tuple(rows), left=(True, True, True))
+    table = SlideGrid(("Word", "name", "embedding x"), tuple(rows), left=(True, True, True))
     yield lecture.slide("Every word becomes a vector", table, says, *lecture.shortened, command=command)
     matrices = {"W_Q": inputs.matrices["W_q"], "W_K": inputs.matrices["W_k"], "W_V": inputs.matrices["W_v"]}
     yield lecture.slide(
         "Three weight matrices for all words",
         _product([Factor(name, matrix) for name, matrix in matrices.items()], 245.0),
-        Text(("q = x · W_Q   what the word is looking for", "k = x · W_K   how others find it",
+        SlideText(("q = x · W_Q   what the word is looking for", "k = x · W_K   how others find it",
               "v = x · W_V   what it passes on")),
         command=command,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def table(lecture: Lecture) -> Iterator[Slide]:
         left = len(lecture.words) - MOST_QUERIES
         command = f"regard steps {lecture.quoted} --width {WIDTH} --full"
         yield lecture.slide(
-            "The same table for every word", Text((f"{left} more queries: each word asks with its own q.",)),
+            "The same table for every word", SlideText((f"{left} more queries: each word asks with its own q.",)),
             command=command,
         )  # fmt: skip
 
@@ -102,14 +102,14 @@ def _table_of(lecture: Lecture, query: int, *, clicks: bool) -> Iterator[Slide]:
     word = lecture.words[query]
     cells, shades = _cells(lecture, query)
     command = f'regard steps {lecture.quoted} --width {WIDTH} --query "{word}"'
-    scored = Text((f"score = q{index(query)} · k: how well each key matches the query",), 20.0)
-    scaled = Text(("÷ 8, then softmax: weights from 0 to 1 that sum to 1",), 20.0)
-    summed = Text((f"z{index(query)} = Σ softmax · v: the values, mixed by weight",), 20.0)
+    scored = SlideText((f"score = q{index(query)} · k: how well each key matches the query",), 20.0)
+    scaled = SlideText(("÷ 8, then softmax: weights from 0 to 1 that sum to 1",), 20.0)
+    summed = SlideText((f"z{index(query)} = Σ softmax · v: the values, mixed by weight",), 20.0)
     for columns, first_new, says in (((0, 1, 2, 3), 1, scored), ((0, 3, 4, 5), 2, scaled), ((0, 5, 6, 7), 2, summed)):
         steps: Sequence[int] = range(first_new, len(columns)) if clicks else [len(columns) - 1]
         for last in steps:
             shown = columns[: last + 1]
-            grid = Grid(
+            grid = SlideGrid(
                 tuple(COLUMNS[column] for column in shown),
                 tuple(tuple(row[column] for column in shown) for row in cells[: len(lecture.words)]),
                 left=tuple(column == 0 for column in shown),
@@ -125,10 +125,10 @@ def _table_of(lecture: Lecture, query: int, *, clicks: bool) -> Iterator[Slide]:
             yield lecture.slide(f"Query {word}: the sum", grid, says, *lecture.shortened, command=command)
 
 
-def _with_sum(grid: Grid, total: Sequence[str], shown: Sequence[int]) -> Grid:
+def _with_sum(grid: SlideGrid, total: Sequence[str], shown: Sequence[int]) -> SlideGrid:
     rows = (*grid.rows, tuple(total[column] for column in shown))
     shades = (*grid.shades, (0.0,) * len(shown)) if grid.shades else ()
-    return Grid(grid.headings, rows, grid.left, grid.marked_row, None, shades, sum_row=True)
+    return SlideGrid(grid.headings, rows, grid.left, grid.marked_row, None, shades, sum_row=True)
 
 
 def _cells(lecture: Lecture, query: int) -> tuple[list[tuple[str, ...]], list[tuple[float, ...]]]:
@@ -187,8 +187,8 @@ def matrix_form(lecture: Lecture) -> Iterator[Slide]:
     )  # fmt: skip
     yield lecture.slide(
         "Attention in one line",
-        Text(("Z = softmax(Q · Kᵀ / √d_k) · V",), 36.0, bold=True),
-        Grid(("matrix", "made from", "shape"),
+        SlideText(("Z = softmax(Q · Kᵀ / √d_k) · V",), 36.0, bold=True),
+        SlideGrid(("matrix", "made from", "shape"),
              (("X", "the words", f"{count} × {WIDTH}"), ("Q, K, V", "X · W_Q, X · W_K, X · W_V", f"{count} × {WIDTH}"),
               ("A", "softmax(Q · Kᵀ / √d_k)", f"{count} × {count}"), ("Z", "A · V", f"{count} × {WIDTH}")),
              left=(True, True, True)),
@@ -248,7 +248,7 @@ def _sum_over_heads(
     rows.append(("sum", total, number(float(np.linalg.norm(np.sum(added, axis=0))))))
     yield lecture.slide(
         "The same as a sum over heads",
-        Grid(("", f"what the head adds to {word}", "length"), tuple(rows), left=(True, True, False), sum_row=True),
+        SlideGrid(("", f"what the head adds to {word}", "length"), tuple(rows), left=(True, True, False), sum_row=True),
         remark("Z_f = Σ A_h · X · W_V · W_O, with the W_V and W_O of head h.",
                f"W_O cut into 8 pieces of {size} rows, one per head; concatenating gives the same within {error:.0e}."),
         command=command,

@@ -26,7 +26,7 @@ LEAST_FIGURE = 160.0  # height
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SlideText:
     """Paragraphs, one below the other."""
 
     paragraphs: tuple[str, ...]
@@ -36,7 +36,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SlideGrid:
     """A table of strings; numbers are aligned at the right."""
 
     headings: tuple[str, ...]
@@ -63,7 +63,7 @@ class Grid:
         return ROW * size * (len(self.rows) + 1)
 
 
-Element = Text | Grid | Svg
+Element = SlideText | SlideGrid | Svg
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,12 @@ def _short_title(slide: Slide) -> Slide:
 
 def _split(slide: Slide) -> Iterator[Slide]:
     """Slides that each hold a part of the table: its columns in groups with the first one, then its rows."""
-    tables = [element for element in slide.elements if isinstance(element, Grid)]
+    tables = [element for element in slide.elements if isinstance(element, SlideGrid)]
     if not tables:
         yield slide
         return
     table = tables[0]
-    others = sum(_text_height(element) + APART for element in slide.elements if isinstance(element, Text))
+    others = sum(_text_height(element) + APART for element in slide.elements if isinstance(element, SlideText))
     room = BOTTOM - TOP - others
     parts = [part for columns in _column_groups(table) for part in _row_groups(columns, room)]
     for number, part in enumerate(parts):
@@ -123,7 +123,7 @@ def _split(slide: Slide) -> Iterator[Slide]:
         yield replace(slide, title=fitted(title, INNER, TITLE, bold=True), elements=elements)
 
 
-def _column_groups(table: Grid) -> Iterator[Grid]:
+def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
     widths = table.widths(LEAST)
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
@@ -141,7 +141,7 @@ def _column_groups(table: Grid) -> Iterator[Grid]:
         )
 
 
-def _row_groups(table: Grid, room: float) -> Iterator[Grid]:
+def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
     most = max(1, math.floor(room / (ROW * LEAST)) - 1)
     count = math.ceil(len(table.rows) / most)
     for number in range(count):
@@ -156,7 +156,7 @@ def _row_groups(table: Grid, room: float) -> Iterator[Grid]:
         )
 
 
-def _text_lines(text: Text) -> list[str]:
+def _text_lines(text: SlideText) -> list[str]:
     return [
         line
         for paragraph in text.paragraphs
@@ -164,23 +164,23 @@ def _text_lines(text: Text) -> list[str]:
     ]
 
 
-def _text_height(text: Text) -> float:
+def _text_height(text: SlideText) -> float:
     return LINE * text.size * len(_text_lines(text))
 
 
 def place(slide: Slide) -> list[Placed]:
     """Where each element of a slide is: text and tables as high as they need, figures in the rest."""
     placed: list[Placed] = []
-    fixed = sum(_text_height(element) for element in slide.elements if isinstance(element, Text))
+    fixed = sum(_text_height(element) for element in slide.elements if isinstance(element, SlideText))
     figures = sum(isinstance(element, Svg) for element in slide.elements)
     gaps = APART * (len(slide.elements) - 1)
     room = BOTTOM - TOP - fixed - gaps
     y = TOP
     for element in slide.elements:
-        if isinstance(element, Text):
+        if isinstance(element, SlideText):
             height = _text_height(element)
             placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
-        elif isinstance(element, Grid):
+        elif isinstance(element, SlideGrid):
             size = _table_size(element, room - figures * LEAST_FIGURE)
             widths = element.widths(size)
             height = element.height(size)
@@ -194,7 +194,7 @@ def place(slide: Slide) -> list[Placed]:
     return placed
 
 
-def _table_size(table: Grid, room: float) -> float:
+def _table_size(table: SlideGrid, room: float) -> float:
     return next(
         (size for size in TABLE_SIZES if sum(table.widths(size)) <= INNER and table.height(size) <= room), LEAST
     )

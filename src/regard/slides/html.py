@@ -7,7 +7,7 @@ from html import escape
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
-from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, Text, place
+from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
 from regard.slides.runs import cells, runs
 
 STYLE = f"""
@@ -92,7 +92,7 @@ def _part(placed: Placed) -> str:
     if isinstance(element, Svg):
         return f'<div class="part" style="{where};height:{placed.height:.1f}px">{element}</div>'
     where += f";font-size:{placed.size:g}px"
-    if isinstance(element, Text):
+    if isinstance(element, SlideText):
         where += f";line-height:{LINE};color:{colours.MUTED if element.muted else colours.INK}"
         bold = " bold" if element.bold else ""
         return f'<p class="part{bold}" style="{where}">{chr(10).join(map(_text, placed.lines))}</p>'

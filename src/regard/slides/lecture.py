@@ -15,7 +15,7 @@ from regard.models.model import model
 from regard.output.svg import Svg, fit_box
 from regard.reading import Reading
 from regard.reading.weights import WordWeights
-from regard.slides.deck import INNER, Slide, Text
+from regard.slides.deck import INNER, Slide, SlideText
 from regard.tables import digits_for, printed_number
 from regard.teaching.traced_attention import Traced, traced
 from regard.teaching.words import words_of
@@ -46,7 +46,7 @@ class Lecture:
         return self.all_words[:MOST_WORDS]
 
     @property
-    def shortened(self) -> tuple[Text, ...]:
+    def shortened(self) -> tuple[SlideText, ...]:
         """A line that says so, where words are left out."""
         left = len(self.all_words) - len(self.words)
         return (remark(f"The first {len(self.words)} of {len(self.all_words)} words."),) if left else ()
@@ -104,9 +104,9 @@ def read(name: str, text: str) -> Reading:
     return model(name).read(text)
 
 
-def remark(*paragraphs: str) -> Text:
+def remark(*paragraphs: str) -> SlideText:
     """Text in the smallest size, below what it is about."""
-    return Text(paragraphs, 18.0, muted=True)
+    return SlideText(paragraphs, 18.0, muted=True)
 
 
 def number(value: float, digits: int = 2) -> str:

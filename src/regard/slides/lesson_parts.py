@@ -15,7 +15,7 @@ from regard.layers import FeedForward
 from regard.output.lesson_figures import block as block_figure
 from regard.output.lesson_figures import positions as positions_figure
 from regard.output.matrix_figures import Factor, product, sentence
-from regard.slides.deck import Grid, Slide, Text
+from regard.slides.deck import Slide, SlideGrid, SlideText
 from regard.slides.lecture import WIDTH, Lecture, index, number, read, remark, slide_figure, vector, weights_of_word
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
@@ -30,21 +30,21 @@ def look_up(lecture: Lecture) -> Iterator[Slide]:
     by_dot = lookup(person, similarity="dot")
     made = 'regard examples jane | regard lookup - "{}"'
     rows = tuple((key, str(value)) for key, value in person.items())
-    record = Grid(("key", "value"), rows, left=(True, True))
+    record = SlideGrid(("key", "value"), rows, left=(True, True))
     yield lecture.slide("A dictionary: keys and values", record, command="regard examples jane")
     exact, similar = "Date of birth", "birth date"
     answer = by_cosine.hard(exact)
     marked = list(person).index(exact)
     yield lecture.slide(
         "Hard look-up: the key equals the query",
-        Text((f"SELECT value WHERE key = “{exact}”   →   {answer.value}",), bold=True),
-        Grid(("key", "value"), rows, left=(True, True), marked_row=marked,
+        SlideText((f"SELECT value WHERE key = “{exact}”   →   {answer.value}",), bold=True),
+        SlideGrid(("key", "value"), rows, left=(True, True), marked_row=marked,
              shades=tuple((0.0, 0.6 if place == marked else 0.0) for place in range(len(rows)))),
         command=made.format(exact),
     )  # fmt: skip
     yield lecture.slide(
         "A query that equals no key finds nothing",
-        Text((f"SELECT value WHERE key = “{similar}”   →   nothing",), bold=True), record,
+        SlideText((f"SELECT value WHERE key = “{similar}”   →   nothing",), bold=True), record,
         command=made.format(similar),
     )  # fmt: skip
     soft = by_cosine.soft(similar)
@@ -52,8 +52,8 @@ def look_up(lecture: Lecture) -> Iterator[Slide]:
     weights = np.asarray(soft.weights)
     yield lecture.slide(
         "Soft look-up: every key counts by its similarity",
-        Text((f"SELECT value WHERE key ≈ “{similar}”   →   {soft.value}",), bold=True),
-        Grid(("key", "dot product", "cosine", "softmax", "value"),
+        SlideText((f"SELECT value WHERE key ≈ “{similar}”   →   {soft.value}",), bold=True),
+        SlideGrid(("key", "dot product", "cosine", "softmax", "value"),
              tuple((key, number(dot[place]), number(cosine[place]), number(weights[place]), str(value))
                    for place, (key, value) in enumerate(person.items())),
              left=(True, False, False, False, True),
@@ -75,15 +75,17 @@ def root(lecture: Lecture) -> Iterator[Slide]:
         slope = float(weights[0] * weights[1])
         rows.append((name, " and ".join(number(one, 0) for one in logits),
                      " and ".join(number(one) for one in weights), number(slope)))  # fmt: skip
-    says = Text(("The weights are more even, and the gradient p₁ · p₂ of the softmax is larger.",), 20.0)
+    says = SlideText(("The weights are more even, and the gradient p₁ · p₂ of the softmax is larger.",), 20.0)
     heads = ("", "two scores", "softmax", "gradient p₁ · p₂")
-    yield lecture.slide("Smaller scores, more even weights", Grid(heads, tuple(rows)), says, command="regard scaling")
+    yield lecture.slide(
+        "Smaller scores, more even weights", SlideGrid(heads, tuple(rows)), says, command="regard scaling"
+    )
     lesson = scaling_lesson(["1", "√d_k"], sizes=(4, 64, 1024))
     for name, what, field in (
         ("A long dot product saturates the softmax", "largest weight of a query, on average", "largest_weight"),
         ("A saturated softmax passes no gradient on", "median length of ∂L/∂q", "typical_query"),
     ):
-        table = Grid(
+        table = SlideGrid(
             ("d_k", "divided by 1", "divided by √d_k"),
             tuple(
                 (str(size), *(number(lesson.curve(field, divisor)[place], 4) for divisor in ("1", "√d_k")))
@@ -113,7 +115,7 @@ def positions(lecture: Lecture) -> Iterator[Slide]:
     command = f"regard positions sinusoidal --length {len(words)} --width {WIDTH}"
     headings = "Word", "embedding e", "position p", "x = e + p"
     for last in (2, 3, 4):
-        table = Grid(headings[:last], tuple(row[:last] for row in rows), new_column=last - 1)
+        table = SlideGrid(headings[:last], tuple(row[:last] for row in rows), new_column=last - 1)
         says = remark("Added, not concatenated: the width stays 64. Attention alone does not know the order of words.")
         yield lecture.slide("Positions: x = embedding + position", table, says, *lecture.shortened, command=command)
     drawn = slide_figure(lambda: positions_figure(position_lesson("sinusoidal", length=10, width=10)), 370.0)
@@ -150,7 +152,7 @@ def roles(lecture: Lecture) -> Iterator[Slide]:
         rows.append((name, f"{link.layer}.{link.head}", f"{words[link.query]} → {words[link.key]}",
                      number(row[link.key]), number(role.accuracy)))  # fmt: skip
     headings = "relation", "head", "link", "weight", "treebank"
-    table = Grid(headings, tuple(rows), left=(True, False, True, False, False))
+    table = SlideGrid(headings, tuple(rows), left=(True, False, True, False, False))
     caution = remark("Heads are named layer.head. The treebank's score is how often the head is right; a weight shows "
                      "where a head attends, not why a model gives its answer.")  # fmt: skip
     yield lecture.slide("Which head does what", table, caution, command="regard heads treebank dev.conllu")
@@ -166,7 +168,7 @@ def roles(lecture: Lecture) -> Iterator[Slide]:
             own.append(
                 (name, f"{link.layer}.{link.head}", f"{labels[link.query]} → {labels[link.key]}", number(weight))
             )
-    table = Grid(headings[:4], tuple(own), left=(True, False, True, False))
+    table = SlideGrid(headings[:4], tuple(own), left=(True, False, True, False))
     yield lecture.slide("The same heads on this sentence", table, remark(lecture.text),
                         command=f"regard see {lecture.quoted} --relation whose")  # fmt: skip
 
@@ -214,15 +216,18 @@ def fixed(lecture: Lecture) -> Iterator[Slide]:
     pair = f"{phone.labels[found.query]} → {phone.labels[found.key]}"
     yield lecture.slide(
         "A convolution's window, and a head's reach",
-        Text((PHONE,), 20.0),
-        Grid(("", "reaches", f"sees {pair}?"),
+        SlideText((PHONE,), 20.0),
+        SlideGrid(("", "reaches", f"sees {pair}?"),
              (*rows_of_window, ("head 3.1", f"any word: weight {number(weight)} at distance {reach}", "yes")),
              left=(True, True, True)),
         command=f'regard see "{PHONE}" --query It --layer 3 --head 1',
     )  # fmt: skip
 
 
-PHONE = "Jake bought a new iPhone at the store in town yesterday. It was expensive."
+PHONE = (
+    "When Jake first laid eyes on the Apple iPhone resting on the front shelf, he wasn't expecting much. "
+    "It felt like holding the future."
+)
 
 
 def blocks(lecture: Lecture) -> Iterator[Slide]:
@@ -232,7 +237,7 @@ def blocks(lecture: Lecture) -> Iterator[Slide]:
     drawn = slide_figure(lambda: block_figure(block_lesson(words)), 370.0)
     says = remark("Attention mixes words; the feed-forward part works on each word alone.")
     yield lecture.slide("An encoder block", drawn, says, command=f'regard block "{quoted}" --out block.svg')
-    table = Grid(
+    table = SlideGrid(
         ("part", "queries from", "keys and values from", "mask"),
         (("encoder: self-attention", "the text", "the text", "none"),
          ("decoder: self-attention", "what is written so far", "what is written so far", "causal"),
@@ -267,15 +272,15 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
         ("z = Σ a · v", number(output), "∂L/∂z = z − 2", number(by_output)),
         ("L = ½ (z − 2)²", number(0.5 * by_output**2, 3), "", ""),
     )
-    forward = Grid(("forward", "number"), tuple(row[:2] for row in rows), left=(True, False))
+    forward = SlideGrid(("forward", "number"), tuple(row[:2] for row in rows), left=(True, False))
     says = remark("x₁ = 1 0, x₂ = 0 2; W_Q = W_K = I; v = 1 and 3; the target is 2.")
-    command = "python examples/04_why_divide_by_the_root.py"
+    command = "regard slides --part learning --out learning.pdf"
     yield lecture.slide("Learning, 1: one query forward", forward, says, command=command)
-    both = Grid(("forward", "number", "backward, from below", "gradient"), rows, left=(True, False, True, False))
+    both = SlideGrid(("forward", "number", "backward, from below", "gradient"), rows, left=(True, False, True, False))
     softmax = remark("Through the softmax: ∂L/∂sᵢ = aᵢ · (∂L/∂aᵢ − Σ a · ∂L/∂a).")
     yield lecture.slide("Learning, 2: the gradient, from the loss back", both, softmax, command=command)
     step = 0.5
-    table = Grid(
+    table = SlideGrid(
         ("", "row 1", "row 2"),
         (("∂L/∂W_Q = x₁ᵀ · ∂q", _vector(by_w_q[0]), _vector(by_w_q[1])),
          ("∂L/∂W_K = Xᵀ · ∂K", _vector(by_w_k[0]), _vector(by_w_k[1])),

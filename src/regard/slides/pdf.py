@@ -9,7 +9,7 @@ from typing import Any
 from regard import errors
 from regard.output import colours
 from regard.output.svg import Svg
-from regard.slides.deck import LEAST, LEFT, TITLE, Deck, Placed, Text, place
+from regard.slides.deck import LEAST, LEFT, TITLE, Deck, Placed, SlideText, place
 from regard.slides.runs import cells, runs
 
 # The deck comes as data: nothing of a sentence is read as typst's own syntax.
@@ -74,7 +74,7 @@ def pdf(deck: Deck) -> bytes:
 def _part(placed: Placed) -> dict[str, Any]:
     element = placed.element
     part: dict[str, Any] = {"x": placed.x, "y": placed.y, "size": placed.size}
-    if isinstance(element, Text):
+    if isinstance(element, SlideText):
         return part | {
             "kind": "text",
             "lines": [runs(line) for line in placed.lines],

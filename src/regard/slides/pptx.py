@@ -9,8 +9,8 @@ from typing import Any
 from regard import errors
 from regard.output import colours
 from regard.output.svg import Svg
-from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH, Deck, Placed, Text, place
-from regard.slides.runs import Cell, cells, runs
+from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH, Deck, Placed, SlideText, place
+from regard.slides.runs import SlideCell, cells, runs
 
 FONT = "Arial"
 PIXELS = 2.0  # of a figure, per point of the slide
@@ -64,7 +64,7 @@ class _Writer:
             scale = min(16.0, PIXELS * placed.width / element.width)
             picture = shapes.add_picture(io.BytesIO(element.png(scale)), *box)
             picture._element.nvPicPr.cNvPr.set("descr", element.description)
-        elif isinstance(element, Text):
+        elif isinstance(element, SlideText):
             frame = self.bare(shapes.add_textbox(*box).text_frame)
             for number, line in enumerate(placed.lines):
                 paragraph = frame.paragraphs[0] if number == 0 else frame.add_paragraph()
@@ -87,7 +87,7 @@ class _Writer:
             for column, cell in enumerate(row):
                 self.cell(table.cell(number, column), cell, placed.size, element.is_left(column))
 
-    def cell(self, target: Any, cell: Cell, size: float, is_left: bool) -> None:
+    def cell(self, target: Any, cell: SlideCell, size: float, is_left: bool) -> None:
         """One cell: its text, its colours, its alignment."""
         target.margin_left = target.margin_right = self.points(PADDING - 2)
         target.margin_top = target.margin_bottom = 0

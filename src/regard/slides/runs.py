@@ -9,27 +9,27 @@ from typing import TypedDict
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import SUBSCRIPT
-from regard.slides.deck import Grid
+from regard.slides.deck import SlideGrid
 
 NEW = "#fff3c4"  # the column that this click adds
 HEADING = "#eef1f6"
 
 
-class Run(TypedDict):
+class TextRun(TypedDict):
     """A piece of text on the line or below it."""
 
     text: str
     below: bool
 
 
-def runs(content: str) -> list[Run]:
+def runs(content: str) -> list[TextRun]:
     """The pieces of a text.
 
     >>> [run["text"] for run in runs("score/√d_k = 2")]
     ['score/√d', 'k', ' = 2']
     """
     content = printable(content)
-    pieces: list[Run] = []
+    pieces: list[TextRun] = []
     start = 0
     for match in SUBSCRIPT.finditer(content):
         pieces += [{"text": content[start : match.end(1)], "below": False}, {"text": match[2], "below": True}]
@@ -40,7 +40,7 @@ def runs(content: str) -> list[Run]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SlideCell:
     """A cell of a table as every renderer draws it."""
 
     text: str
@@ -50,10 +50,10 @@ class Cell:
     heavy: bool = False  # a heavy line below it
 
 
-def cells(grid: Grid) -> Iterator[list[Cell]]:
+def cells(grid: SlideGrid) -> Iterator[list[SlideCell]]:
     """The heading and the rows."""
     last = len(grid.rows) - 1
-    yield [Cell(heading, HEADING, colours.INK, bold=True, heavy=True) for heading in grid.headings]
+    yield [SlideCell(heading, HEADING, colours.INK, bold=True, heavy=True) for heading in grid.headings]
     for number, row in enumerate(grid.rows):
         line = []
         for column, text in enumerate(row):
@@ -61,5 +61,5 @@ def cells(grid: Grid) -> Iterator[list[Cell]]:
             fill = colours.sequential(shade) if shade > 0 else NEW if column == grid.new_column else None
             bold = (number == grid.marked_row and column == 0) or (grid.sum_row and number == last)
             ink = colours.ink_on(fill) if shade > 0 and fill else colours.INK
-            line.append(Cell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1))
+            line.append(SlideCell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1))
         yield line
