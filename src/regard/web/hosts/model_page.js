@@ -71,6 +71,7 @@ class ModelPage {
       await model.ready();
       if (bar.text() === text && !this.#shown) this.#read(text);
     } catch (error) {
+      if (error instanceof NotLoaded) return; // asked for with the first other sentence
       if (/** @type {Error} */ (error).name !== "AbortError") this.#offer(/** @type {Error} */ (error), () => this.#read(bar.text()));
     }
   }

@@ -14,7 +14,7 @@ import { fromBase64, unpack } from "../../sources/frames.js";
 export class NotLoaded extends Error {
   /** @param {ManifestHead} manifest @param {number} bytes */
   constructor(manifest, bytes) {
-    super(`${manifest.name} is not in this browser yet.`);
+    super(`To read other sentences here, ${manifest.name} is loaded once and kept by this browser.`);
     this.manifest = manifest;
     this.bytes = bytes;
   }
@@ -92,8 +92,10 @@ export class PageModel {
       return { manifest, base: null };
     }
     const base = new URL(address, this.page.baseURI).href;
+    if (base.startsWith("file:"))
+      throw new Error("A page that is opened from disk may not load other files. Open it from a web server, for example python -m http.server --bind 127.0.0.1 in its folder.");
     const reply = await fetch(base).catch(() => null);
-    if (!reply?.ok) throw new Error(reply ? `The model could not be loaded from ${base}: the server answered ${reply.status}.` : `The model could not be loaded from ${base}: there is no connection.`);
+    if (!reply?.ok) throw new Error(`The model could not be loaded from ${base}: ${reply ? `the server answered ${reply.status}` : "there is no connection"}.`);
     const content = await reply.json().catch(() => null);
     if (typeof content?.weights?.size !== "number") throw new Error(`${base} is not the manifest of a model.`);
     return { manifest: content, base };
