@@ -238,7 +238,7 @@ def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPa
     small = development.small_models()
     models = {model.name: model for model in (small.writer(), small.encoder())}
     known = {name: Known(name, "a small model") for name in models}
-    monkeypatch.setattr(library, "_known", lambda: known)
+    monkeypatch.setattr(library.store, "CATALOGUE", known)
     monkeypatch.setattr(library, "models_here", lambda: set(models))
     made = library.Library("small-writer", load=models.__getitem__)
     with run_studio(made, development.SMALL) as address:

@@ -354,8 +354,9 @@ def test_the_first_run_without_a_model_says_what_to_do(
 
     from .conftest import Known
 
-    monkeypatch.setattr(library, "_known", lambda: {"small": Known("small", "a small model", 91_000_000, "MIT")})
-    monkeypatch.setattr(library, "_kept", lambda: set())
+    known = {"small": Known("small", "a small model", 91_000_000, "MIT")}
+    monkeypatch.setattr(library.store, "CATALOGUE", known)
+    monkeypatch.setattr(library, "models_here", lambda: set())
     with run_studio(library.Library("small"), development.KIDS) as address:
         page = new_page()
         page.goto(address)
