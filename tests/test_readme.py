@@ -20,8 +20,9 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 @page
-def test_python_runs(page):
+def test_python_runs(page, tmp_path, monkeypatch):
     """Blocks of one page run one after the other, as a reader would type them; `# → x` is what that line gives."""
+    monkeypatch.chdir(tmp_path)  # where some write files
     names = {"__name__": "page"}
     np.random.seed(0)  # noqa: NPY002 - pages that make arrays up do so the short way
     for block in blocks(page.read_text(encoding="utf-8"), "python"):
