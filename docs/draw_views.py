@@ -18,7 +18,7 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
 ]  # fmt: skip
-VIEWS = ("sentence", "grid", "matrix", "steps", "context", "words", "output", "architecture", "lookup")
+VIEWS = ("vote", "sentence", "grid", "matrix", "steps", "context", "words", "output", "architecture", "lookup")
 APPLE = ("Love Apple phones", "Love apple pie")
 KINDS = {"": (1200, 900, "light"), "-dark": (1200, 900, "dark"), "-narrow": (360, 780, "light")}
 
@@ -37,11 +37,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
         for view in sys.argv[1:] or VIEWS:
             for kind, (width, height, scheme) in KINDS.items():
-                shown = (
-                    f"{two.as_uri()}#view=context&query=Apple"
-                    if view == "context"
-                    else (f"{page.as_uri()}#view={view}&layer=3&head=1&query=they")
-                )
+                place = "" if view == "vote" else f"#view={view}&layer=3&head=1&query=they"
+                shown = f"{two.as_uri()}#view=context&query=Apple" if view == "context" else f"{page.as_uri()}{place}"
                 draw(browser, shown, f"{view}{kind}", width, height, scheme)
         browser.close()
 
@@ -50,7 +47,9 @@ def draw(browser: Browser, address: str, name: str, width: int, height: int, sch
     opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     opened.goto(address)
     opened.wait_for_selector('.regard[aria-busy="false"]')
-    opened.wait_for_timeout(800)  # tiles and thumbnails come in
+    if name.startswith("vote"):
+        opened.get_by_text("kids", exact=True).first.click()  # the guess, and dots fall
+    opened.wait_for_timeout(1200)  # tiles and thumbnails come in
     opened.screenshot(path=PICTURES / f"{name}.png")
     opened.close()
 
