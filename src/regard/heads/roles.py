@@ -63,6 +63,11 @@ ENDS = {
     "relative clause": ("relative clause", "noun"), "apposition": ("apposition", "noun"),
     "flat name": ("later part of a name", "first part"), "particle": ("particle", "verb"),
     "parataxis": ("side clause", "main clause"), "expletive": ("expletive", "verb"),
+    "nmod:unmarked": ("noun without preposition", "noun"), "obl:unmarked": ("noun without preposition", "verb"),
+    "nmod:desc": ("describing noun", "noun"), "det:predet": ("predeterminer", "noun"),
+    "discourse": ("interjection", "clause"), "vocative": ("person addressed", "clause"),
+    "fixed": ("later word of a fixed phrase", "first word"), "list": ("list item", "first item"),
+    "csubj": ("clause as subject", "verb"),
 }  # fmt: skip
 
 MEANT = {  # other names for what people ask
