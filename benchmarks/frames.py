@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
-from regard import Attention, Reading
+from regard import Attention, Reading, model, site
 from regard.viewer.page import save
 
 WORDS = ["The", "kids", "were", "scared", "of", "the", "lions", ",", "so", "they", "left", "right", "away", "."]
@@ -77,17 +77,43 @@ def frames() -> Iterator[tuple[str, str, str]]:
         browser.close()
 
 
-def _opened(page: Page, path: Path) -> float:
-    """Milliseconds from the request until the sentence is drawn, the median of three visits."""
+PAGES = {  # of a site, and what is drawn first on each
+    "index.html": ".regard-vote-word",
+    "heads.html": ".regard-heads-scatter circle",
+    "films/relations.html": ".regard-training-chart",
+    "films.html": "h1",
+    "lessons/01-who-left.html": ".regard-live .regard-vote-word",
+    "lessons/04-one-table.html": ".regard-live table",
+}
+
+
+def first_pictures() -> Iterator[tuple[str, str, str]]:
+    """Of every kind of page of a site, opened from disk: what, wanted, measured."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        site.write(folder, model("minilm"))
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", chromium), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        for name, selector in PAGES.items():
+            size = Path(folder, name).stat().st_size / 1000
+            first = _opened(page, Path(folder, name), selector)
+            yield f"{name} of a site ({size:,.0f} KB), until its first picture", "1 s", f"{first / 1000:.2f} s"
+        browser.close()
+
+
+def _opened(page: Page, path: Path, selector: str = ".regard-vote-word") -> float:
+    """Milliseconds from the request until something is drawn, the median of three visits."""
     found = []
     for _ in range(3):
         page.goto("about:blank")
         page.goto(path.as_uri())
-        page.wait_for_selector(".regard-vote-word")
+        page.wait_for_selector(selector)
         found.append(page.evaluate("performance.now()"))
     return statistics.median(found)
 
 
 if __name__ == "__main__":
-    for line in frames():
+    for line in (*frames(), *first_pictures()):
         print(f"| {' | '.join(line)} |", flush=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 PAUSE = 0.05  # longer than OpenMP, OpenBLAS and ONNX Runtime let their threads spin after a call
 WINDOW = 0.005
-LIBRARIES = ("regard", "numpy", "torch", "onnxruntime", "onnx")
+LIBRARIES = ("regard", "numpy", "torch", "onnxruntime", "onnx", "openvino", "llama-cpp-python")
+BUILT = ("llama-cpp-python",) if "GGML_LIBRARIES" in os.environ else ()  # see peers/ggml_peer.py
 INSTRUCTION_SETS = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
 
 
@@ -57,7 +58,7 @@ def versions() -> dict[str, str]:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "from source" if name == "regard" else "not installed"
+            found[name] = "from source" if name == "regard" or name in BUILT else "not installed"
     return found
 
 

@@ -16,12 +16,22 @@ COLOURS = {  # told apart by everyone, in print and without colours by the shape
     "torch_fused": "#e07b00",
     "ort_multihead": "#1565c0",
     "ort_attention": "#4aa3df",
+    "ort_group_query": "#00838f",
+    "torch_flex": "#f2b134",
+    "openvino": "#6a3fb5",
     "torch_eager": "#8a6d3b",
     "numpy": "#757575",
 }
-DASHES = {"ort_attention": "6 3", "torch_eager": "2 3", "numpy": "1 4"}
+DASHES = {
+    "ort_attention": "6 3",
+    "ort_group_query": "8 2 2 2",
+    "torch_flex": "4 2",
+    "openvino": "10 3",
+    "torch_eager": "2 3",
+    "numpy": "1 4",
+}
 PANELS = ((64, False), (64, True), (128, False), (128, True))
-WIDTH, LEFT, TOP, BESIDE, BELOW = 880, 52, 66, 54, 66
+WIDTH, LEFT, TOP, BESIDE, BELOW = 880, 52, 84, 54, 66
 PLOT, TALL = (WIDTH - LEFT - BESIDE - 16) / 2, 168
 INK, MUTED, RULE = "#1b1f27", "#5b6472", "#d9dde3"
 
@@ -37,7 +47,7 @@ def draw(outcome: Outcome, facts: dict[str, Any]) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="16" y="22" font-size="15" font-weight="600" fill="{INK}">Attention: share of the'
         " processor's limit (fused multiply-adds, all cores) over tokens</text>",
-        *_legend(),
+        *_legend(outcome),
     ]
     for at, (size, causal) in enumerate(PANELS):
         x = LEFT + at % 2 * (PLOT + BESIDE)
@@ -46,16 +56,22 @@ def draw(outcome: Outcome, facts: dict[str, Any]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _legend() -> list[str]:
-    parts, x = [], 16.0
+def _legend(outcome: Outcome) -> list[str]:
+    """The peers that were measured, in up to two lines."""
+    parts, x, y = [], 16.0, 44
     for name in COLOURS:
+        if all(name not in one.timings for one in outcome.of("forward")):
+            continue
         label = PEERS[name].label
+        wide = 28 + 7.2 * len(label)
+        if x + wide > WIDTH:
+            x, y = 16.0, y + 18
         weight = ' font-weight="600"' if name == "regard" else ""
         parts += [
-            f'<path d="M{x:g} 44h22" {_stroke(name)}/>',
-            f'<text x="{x + 28:g}" y="48" fill="{INK}"{weight}>{escape(label)}</text>',
+            f'<path d="M{x:g} {y}h22" {_stroke(name)}/>',
+            f'<text x="{x + 28:g}" y="{y + 4}" fill="{INK}"{weight}>{escape(label)}</text>',
         ]
-        x += 28 + 7.2 * len(label) + 22
+        x += wide + 22
     return parts
 
 

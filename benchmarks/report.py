@@ -14,6 +14,11 @@ from sections import SECTIONS, Section
 from targets import BUSY, Outcome, Target, judge
 
 Lines = list[list[str]]
+METHOD = (
+    "Written by `make bench`; in pieces of a minute or two: `python benchmarks/run.py --only forward --cases 'n 512' "
+    "--merge`. [README.md](README.md) says how it is measured, [results.json](results.json) has the timings of every "
+    "participant and how busy the machine was before each case."
+)
 
 
 def as_text(outcome: Outcome, facts: dict[str, Any]) -> str:
@@ -26,8 +31,11 @@ def as_text(outcome: Outcome, facts: dict[str, Any]) -> str:
 
 
 def as_markdown(outcome: Outcome, facts: dict[str, Any]) -> str:
-    parts = ["# Results", "", "Written by `make bench`.", "", *(f"- {fact}" for fact in _facts(outcome, facts)), ""]
+    parts = ["# Results", "", METHOD, "", *(f"- {fact}" for fact in _facts(outcome, facts)), ""]
     tables = _tables(outcome)
+    faster = _faster_peers(outcome)
+    if faster:
+        parts += ["## Where a peer is faster", "", *(f"- {line}" for line in faster), ""]
     for title, note, heading, lines, reasons in [tables[-1], *tables[:-1]]:  # targets first
         parts += [f"## {title}", "", *([note, ""] if note else []), *_markdown([heading, *lines])]
         parts += ["", *(f"- {reason}" for reason in reasons), *([""] if reasons else [])]
@@ -67,6 +75,30 @@ def _facts(outcome: Outcome, facts: dict[str, Any]) -> list[str]:
             f"Others used the machine meanwhile: {100 * statistics.median(busy):.0f}% of it in the median, "
             f"{100 * max(busy):.0f}% at most. Take the numbers with care."
         )
+    return lines
+
+
+# What is different about a peer that may win; not always the cause.
+DIFFERENCES = {
+    "torch_fused": "",
+    "ort_multihead": "",
+    "ort_attention": "it builds the matrix, which the caches hold at this length",
+    "ort_group_query": "",
+    "openvino": "compiled for this very shape",
+    "torch_flex": "compiled for this very shape",
+    "ggml": "",
+}
+
+
+def _faster_peers(outcome: Outcome) -> list[str]:
+    """Forward and decoding cases in which a peer needs less time than Regard."""
+    lines = []
+    for one in [*outcome.of("forward"), *outcome.of("decode")]:
+        for name, difference in DIFFERENCES.items():
+            ratio = one.ratio(name)
+            if ratio is not None and ratio < 1:
+                line = f"{PEERS[name].label}, {one.case.name}, {one.case.storage}: {ratio:.2f}× of Regard's time"
+                lines.append(f"{line}; {difference}" if difference else line)
     return lines
 
 

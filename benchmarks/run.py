@@ -1,20 +1,23 @@
-"""Regard side by side with its peers: python benchmarks/run.py [--quick] [--only SECTION[,SECTION]] [--merge]."""
+"""Regard side by side with its peers: python benchmarks/run.py [--quick] [--only SECTION] [--cases TEXT] [--merge]."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fresh
 import machine
 import plot
 import report
 import summary
+from cases import Case
 from driver import Driver, Pace
 from sections import NAMES, SECTIONS
 from targets import Outcome
@@ -29,10 +32,12 @@ def main() -> None:
     if options.repeats:
         pace = replace(pace, rounds=options.repeats, budget=pace.budget * options.repeats / pace.rounds)
     facts = {"date": datetime.date.today().isoformat(), "engine": _engine(), **machine.describe()}
-    folder = options.output or (HERE if options.merge or not (options.quick or options.only) else None)
-    outcome = _measured(wanted, pace, options.quick).with_one_limit()
+    partial = options.quick or options.only or options.cases
+    folder = options.output or (HERE if options.merge or not partial else None)
+    outcome = _measured(wanted, pace, options.quick, options.cases)
     if options.merge and folder is not None:
-        outcome = report.from_json((folder / "results.json").read_text()).replaced_by(outcome, NAMES)
+        outcome = _earlier(folder / "results.json", facts).replaced_by(outcome, _all_cases())
+    outcome = outcome.with_one_limit()
     print(report.as_text(outcome, facts))
     if folder is None:
         print("Not written: a quick or partial run is written with --output FOLDER only.", file=sys.stderr)
@@ -46,12 +51,27 @@ def main() -> None:
     print(f"Written: results.json, RESULTS.md and {plot.NAME} in {folder}", file=sys.stderr)
 
 
+def _all_cases() -> list[tuple[str, Case]]:
+    return [(section.name, case) for section in SECTIONS for case in section.cases(False)]
+
+
+def _earlier(path: Path, facts: dict[str, Any]) -> Outcome:
+    """What was measured before, if it was on this machine with these versions; otherwise nothing."""
+    text = path.read_text() if path.exists() else "{}"
+    before = json.loads(text)
+    if any(before.get(name) != facts[name] for name in ("processor", "cores", "instructions", "versions")):
+        print("results.json comes from another machine or other versions: nothing of it is kept.", file=sys.stderr)
+        return Outcome()
+    return report.from_json(text)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Regard side by side with its peers, as ratios in one table.")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cases: about a minute")
     parser.add_argument("--only", help=f"sections, with commas between: {', '.join(NAMES)}")
+    parser.add_argument("--cases", default="", help="only cases whose name contains this, such as 'n 2048'")
     parser.add_argument("--repeats", type=int, help="rounds of turns (default 5; quick 3)")
-    parser.add_argument("--merge", action="store_true", help="keep the sections of results.json not measured now")
+    parser.add_argument("--merge", action="store_true", help="keep the cases of results.json not measured now")
     parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md")
     options = parser.parse_args()
     unknown = [name for name in (options.only or "").split(",") if name and name not in NAMES]
@@ -60,9 +80,15 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _measured(wanted: tuple[str, ...] | list[str], pace: Pace, quick: bool) -> Outcome:
+def _measured(wanted: tuple[str, ...] | list[str], pace: Pace, quick: bool, named: str) -> Outcome:
     outcome = Outcome()
-    tasks = [(section, case) for section in SECTIONS if section.name in wanted for case in section.cases(quick)]
+    tasks = [
+        (section, case)
+        for section in SECTIONS
+        if section.name in wanted
+        for case in section.cases(quick)
+        if named in case.name
+    ]
     memory = fresh.memory_cases(quick) if "memory" in wanted else []
     progress = Progress(len(tasks) + len(memory) + ("import" in wanted))
     if "import" in wanted:  # first, while nothing else has been started

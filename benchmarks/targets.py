@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cases import Case
+from cases import LONG, Case
 from driver import Measured
 
 
@@ -37,11 +37,10 @@ class Outcome:
     def of(self, section: str, which: Callable[[Case], bool] = lambda case: True) -> list[Measured]:
         return [one for one in self.measured if one.section == section and which(one.case)]
 
-    def replaced_by(self, newer: Outcome, order: tuple[str, ...]) -> Outcome:
-        """The newer run, with the sections of this one that it does not have."""
-        again = {one.section for one in newer.measured}
-        kept = [one for one in self.measured if one.section not in again]
-        measured = sorted([*kept, *newer.measured], key=lambda one: order.index(one.section))
+    def replaced_by(self, newer: Outcome, order: list[tuple[str, Case]]) -> Outcome:
+        """The newer run, with the cases of this one that it does not have, in this order."""
+        latest = {(one.section, one.case): one for one in [*self.measured, *newer.measured]}
+        measured = [latest[key] for key in order if key in latest]
         return Outcome(measured, newer.memory or self.memory, newer.importing or self.importing)
 
     def with_one_limit(self) -> Outcome:
@@ -107,8 +106,11 @@ LEADERS = {
     "torch_fused": "PyTorch",
     "ort_multihead": "ONNX Runtime MultiHeadAttention",
     "ort_attention": "ONNX Runtime Attention",
+    "ort_group_query": "ONNX Runtime GroupQueryAttention",
+    "torch_flex": "FlexAttention",
+    "openvino": "OpenVINO",
 }
-SHARES = {(64, 512): 0.76, (128, 512): 0.76, (64, 2048): 0.83, (128, 2048): 0.87}  # of the limit, by size and least n
+SHARES = {(64, 512): 0.76, (128, 512): 0.76, (64, 2048): 0.84, (128, 2048): 0.88}  # of the limit, by size and least n
 
 
 def _forward(outcome: Outcome) -> list[Target]:
@@ -177,6 +179,9 @@ def _calls(outcome: Outcome) -> list[Target]:
         cases = outcome.of("decode", lambda case, storage=storage: case.storage == storage)  # type: ignore[misc]
         ratios = _ratios(cases, "torch_fused", "regard")
         found.append(_judged(f"decoding, {storage}: PyTorch's time, worst", bound, ratios, min, True))
+    long = outcome.of("decode", lambda case: case.keys == LONG and case.storage == "float32")
+    text = f"decoding, float32: share of the memory's bandwidth, {LONG:,} keys, worst"
+    found.append(_judged(text, 0.9, _ratios(long, "reading", "regard"), min, True, "%"))
     for after, label in (("linear", "F.linear"), ("matmul", "a NumPy product")):
         key, alone = f"alternation: after {after}", "alternation: alone"
         ratios = _ratios(outcome.of("alternation"), key, alone, "alternation")

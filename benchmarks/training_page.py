@@ -190,7 +190,7 @@ def _compared(found: dict[str, Any]) -> list[str]:
     return [
         "## Networks with the same number of parameters on `lookup`", "",
         *prose(
-            "`regard compare lookup --pairs 8 --vocabulary 64 --steps 1200 --batch 16`. Recipe and number of steps "
+            "`regard compare lookup --steps 1200 --set pairs=8,vocabulary=64,batch=16`. Recipe and number of steps "
             "were chosen for attention, not tuned for each network."
         ),
         *table(["network", "parameters", *SPREAD], rows),
@@ -210,9 +210,9 @@ def _zoology(found: dict[str, Any]) -> list[str]:
     return [
         "## Multi-query associative recall as in Zoology", "",
         *prose(
-            "`regard compare lookup --zoology --length LENGTH`: two layers of width 64 without feed-forward parts, a "
-            "vocabulary of 8,192, one pair per 16 tokens (Arora et al., 2023). The gated convolution is BaseConv. The "
-            "feed-forward network has hidden layers of width 64 over the flattened window; it is not in the paper."
+            "`regard compare lookup --zoology --set length=LENGTH`: two layers of width 64 without feed-forward parts, "
+            "a vocabulary of 8,192, one pair per 16 tokens (Arora et al., 2023). The gated convolution is BaseConv. "
+            "The feed-forward network has hidden layers of width 64 over the flattened window; it is not in the paper."
         ),
         *table(["length", "network", "parameters", *SPREAD], rows),
     ]  # fmt: skip

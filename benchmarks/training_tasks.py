@@ -27,11 +27,19 @@ PAIRS, VOCABULARY, STEPS, BATCH = 8, 64, 1200, 16  # of the comparison of networ
 def trained(name: str, seed: int, text: str | None) -> dict[str, Any]:
     """`regard train NAME --seed SEED`, then its accuracy, its heads and the time it took."""
     options = {"path": text} if name == "text" else {}
-    given = ["--text", text] if name == "text" and text else []
+    corpus = text if name == "text" else None
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(Path(sys.executable).with_name("regard")), "train", name, "--seed", str(seed), "--out", folder]
+        command = [
+            str(Path(sys.executable).with_name("regard")),
+            "train",
+            corpus or name,
+            "--seed",
+            str(seed),
+            "--out",
+            folder,
+        ]
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([*command, *given], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         one = task(name, **options)
         found: dict[str, Any] = {"wall": wall, "cpu": sum(after[:2]) - sum(before[:2])}
@@ -87,7 +95,7 @@ def _accuracy(logits: Any, batch: Any) -> float:
 
 
 def compared(network: str, seed: int) -> dict[str, Any]:
-    """One network of `regard compare lookup --pairs 8 --vocabulary 64 --steps 1200 --batch 16` with one seed."""
+    """One network of `regard compare lookup --steps 1200 --set pairs=8,vocabulary=64,batch=16` with one seed."""
     from dataclasses import replace
 
     one = task("lookup", pairs=PAIRS, vocabulary=VOCABULARY)
@@ -96,7 +104,7 @@ def compared(network: str, seed: int) -> dict[str, Any]:
 
 
 def zoology(network: str, length: int, seed: int) -> dict[str, Any]:
-    """One network of `regard compare lookup --zoology --length LENGTH` with one seed."""
+    """One network of `regard compare lookup --zoology --set length=LENGTH` with one seed."""
     one = task("lookup", pairs=length // 16, length=length, vocabulary=ZOOLOGY_VOCABULARY)
     start = time.process_time()
     found = _result(compare(one, ZOOLOGY_RECIPE, networks=[network], seeds=[seed], zoology=True))

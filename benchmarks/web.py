@@ -23,7 +23,7 @@ import numpy as np
 
 import machine
 import web_models
-from frames import frames
+from frames import first_pictures, frames
 from regard import Attention, Reading
 from regard.viewer import bundle
 from regard.viewer.page import page
@@ -110,7 +110,7 @@ def main() -> None:
     rounds, tokens = (1, 4000) if quick else (5, 20_000)
     lines = []
     models = (web_models.against_onnx(rounds), web_models.in_chromium(rounds))
-    for part in (against_javascript(rounds, tokens), speeds(rounds), *models, sizes(), frames()):
+    for part in (against_javascript(rounds, tokens), speeds(rounds), *models, sizes(), frames(), first_pictures()):
         for line in part:
             print(f"| {' | '.join(line)} |", flush=True)
             lines.append(line)

@@ -1,7 +1,9 @@
-"""Draws the pictures of the lessons into docs/pictures/lessons: `make picture`."""
+"""Draws the pictures of the lessons into docs/pictures/lessons, and writes their recorded tables: `make picture`."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +12,13 @@ import regard
 from regard import examples
 from regard.layers import Linear, MultiHead
 from regard.output import figure
-from regard.output.svg import Svg
+from regard.output.matrix_figures import Factor, product
+from regard.output.svg import Drawing, Svg, below, framed
+from regard.tables import Table
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
+from regard.teaching.recorded import heads_table, is_recorded, networks_table, recorded, relations_table
 from regard.teaching.scaled_scores import scaling_lesson
 
 FOLDER = Path(__file__).parent / "pictures" / "lessons"
@@ -136,9 +141,25 @@ def draw() -> dict[str, Svg]:
             ["−", "="],
             title="Gradient of the scores: weights minus target",
         ),
+        "10-film": film(),
         "11-filters": figure.heads_and_filters(two_heads, E[:3], rng.normal(size=(2, 3, 8))),
         "11-fixed": figure.fixed_and_computed(Linear.seeded(8, 8), two_heads, another),
     }
+
+
+def film() -> Svg:
+    """Four heads at three moments of a recorded run."""
+    run = recorded("film")
+    steps = [0, run["steps"].index(96), len(run["steps"]) - 1]
+    rows = [
+        product([Factor(f"{run['best_at'][head]}, step {run['steps'][step]}", np.array(weights) / 255, is_weights=True,
+                        shape=f"{run['head_accuracy'][step][head]:.2f} right")
+                 for head, weights in enumerate(run["weights"][step])], title="Four heads learn", caption=False)
+        for step in steps
+    ]  # fmt: skip
+    body = below([Drawing(row.width, row.height, row.parts) for row in rows])
+    notes = ["Below each head: how often its largest weight is on the right word."]
+    return framed("Four heads learn", notes, body, "Four heads before training, after 96 and after 800 steps.")
 
 
 def descend(steps: int = 20, rate: float = 1.0) -> tuple[list[float], np.ndarray]:
@@ -168,8 +189,13 @@ def draw_model() -> dict[str, Svg]:
     phone, it = row("Jake dropped his iPhone. It broke.", "It", 3, 1)
     near = abs(np.arange(len(phone)) - phone.index("It"))
 
-    def window(width: int) -> np.ndarray:
+    def window(width: int, near: np.ndarray = near) -> np.ndarray:
         return np.where(near <= width // 2, 1 / width, np.nan)
+
+    passage, of_it = row(str(examples.named("jake").content), "It", 3, 1)
+    apart = abs(np.arange(len(passage)) - passage.index("It"))
+    africa, jane = row("jane visits africa", "jane", 2, 8)
+    _, of_africa = row("jane visits africa", "africa", 2, 0)
 
     def matrix(layer: int, head: int, title: str) -> Svg:
         return figure.heat_map(reading.weights(layer=layer, head=head), words=words, title=title)
@@ -186,13 +212,49 @@ def draw_model() -> dict[str, Svg]:
             phone, [("window of 3 around It", window(3)), ("window of 5", window(5)), ("head 3.1, from It", it)],
             title="A window, and a head's reach",
         ),
+        "11-passage": figure.shaded_sentence(
+            passage,
+            [
+                *((f"window of {size} around It", window(size, apart)) for size in (3, 5, 7)),
+                ("head 3.1, from It", of_it),
+            ],
+            title="A passage: windows of 3, 5 and 7, and a head",
+        ),
+        "12-africa": figure.shaded_sentence(
+            africa, [("jane, head 2.8: subject → verb", jane), ("africa, head 2.0: object → verb", of_africa)],
+            title="Query, key, probability",
+        ),
         "12-previous": matrix(0, 2, "Layer 0, head 2: the word before"),
         "12-sink": matrix(4, 5, "Layer 4, head 5: a sink"),
         "12-roared": figure.shaded_sentence(roar, [("they, layer 3, head 1", roared)], title="Who roared?"),
     }  # fmt: skip
 
 
+RECORDED: dict[str, Callable[[], Table]] = {
+    "heads": heads_table, "networks": networks_table, "relations": relations_table
+}  # fmt: skip
+MARKED = re.compile(r"(<!-- recorded: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def write_tables(text: str) -> str:
+    """A lesson with its recorded tables written again; those of runs that are not recorded stay."""
+
+    def table(found: re.Match[str]) -> str:
+        start, name, end = found.groups()
+        return f"{start}{markdown_rows(RECORDED[name]())}{end}" if is_recorded(name) else found[0]
+
+    return MARKED.sub(table, text)
+
+
+def markdown_rows(table: Table) -> str:
+    """A table of texts, without its title."""
+    lines = [[column.name for column in table.columns], ["---"] * len(table.columns), *table.rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
 if __name__ == "__main__":
+    for lesson in sorted((Path(__file__).parent / "lessons").glob("*.md")):
+        lesson.write_text(write_tables(lesson.read_text(encoding="utf-8")), encoding="utf-8")
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, picture in {**draw(), **draw_model()}.items():
         picture.save(FOLDER / f"{name}.svg")

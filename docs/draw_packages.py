@@ -29,6 +29,8 @@ ABOUT = {
     "transformers": "attn_implementation",
     "heads": "what each head does",
     "training": "learned weights",
+    "attribution": "where an answer comes from",
+    "edits": "heads silenced, edges blocked, runs patched",
     "slides": "a lecture about a sentence, as slides",
     "output": "terminal, tables, figures",
     "viewer": "answers the page (web/)",

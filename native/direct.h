@@ -46,7 +46,10 @@ class Torch {
     bool is_plain(nb::handle object) const {
         return Py_TYPE(object.ptr()) == tensor_class && truth(PyObject_GetAttr(object.ptr(), is_cpu_));
     }
-    bool is_negated(nb::handle tensor) const { return truth(PyObject_CallMethodNoArgs(tensor.ptr(), is_neg_)); }
+    bool is_negated(nb::handle tensor) const {
+        PyObject* self = tensor.ptr();  // what PyObject_CallMethodNoArgs does, which the stable ABI does not have
+        return truth(PyObject_VectorcallMethod(is_neg_, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    }
 
     // Whether PyTorch traces or transforms: tensors may have no memory, and operations must be recorded.
     bool records() const {

@@ -6,6 +6,9 @@
 #include <stdexcept>
 
 #include "pool.h"
+#if defined(__x86_64__) || defined(_M_X64)
+#include "cpu.h"
+#endif
 
 namespace regard {
 
@@ -35,13 +38,9 @@ struct Entry {
 std::vector<Entry> entries() {
     std::vector<Entry> all;
 #if defined(__x86_64__) || defined(_M_X64)
-    __builtin_cpu_init();
-    const bool avx2_runs =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    all.push_back({&avx512::kernels, avx2_runs && __builtin_cpu_supports("avx512f") &&
-                                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                                         __builtin_cpu_supports("avx512vl")});
-    all.push_back({&avx2::kernels, avx2_runs});
+    static const CpuFeatures cpu = cpu_features();  // CPUID traps in a virtual machine
+    all.push_back({&avx512::kernels, cpu.avx512});
+    all.push_back({&avx2::kernels, cpu.avx2});
 #elif defined(__aarch64__)
     all.push_back({&neon::kernels, true});
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from numpy.typing import NDArray
 
-from regard.engines import select
-
+from .dense import dense_weights
 from .effort import FUZZING
+from .engine_names import NUMPY_ENGINES, using
 
 Array = NDArray[Any]
 Draw = Callable[..., Array]
@@ -31,16 +31,12 @@ settings.load_profile("fuzz" if FUZZING else "regard")
 if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
 
-ENGINES = ["reference"] if select.NATIVE_PROBLEM else ["reference", "native"]
 
-
-@pytest.fixture(params=ENGINES)
-def engine_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(params=NUMPY_ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs the test once with each engine that computes NumPy arrays here."""
-    monkeypatch.setattr(select, "WANTED", request.param)
-    monkeypatch.setattr(select, "_for_numpy", select._numpy_engine())
-    monkeypatch.setattr(select, "_for_tensors", {})  # or the first test with tensors would choose for all later ones
-    return str(request.param)
+    with using(request.param):
+        yield request.param
 
 
 @pytest.fixture
@@ -58,34 +54,6 @@ def draw() -> Draw:
 def weights() -> Callable[..., Array]:
     """The plain formula for all weights, in float64 and n² memory."""
     return dense_weights
-
-
-def dense_weights(
-    queries: Any,
-    keys: Any,
-    *,
-    scale: float | None = None,
-    seen: Any = True,
-    bias: Any = 0.0,
-    softcap: float | None = None,
-    sinks: Any = None,
-) -> Array:
-    """softmax over the keys, written down as it stands in books; `seen` and `bias` broadcast against the scores."""
-    queries, keys = np.asarray(queries, np.float64), np.asarray(keys, np.float64)
-    if queries.ndim > 2:
-        keys = np.repeat(keys, queries.shape[-3] // keys.shape[-3], axis=-3)
-    scores = queries @ keys.swapaxes(-1, -2) * (queries.shape[-1] ** -0.5 if scale is None else scale)
-    if softcap:
-        scores = softcap * np.tanh(scores / softcap)
-    scores = np.where(seen, scores + bias, -np.inf)
-    sink_logits = np.full(scores.shape[:-1], -np.inf)
-    if sinks is not None:
-        sink_logits = np.zeros(scores.shape[:-1]) + np.asarray(sinks, np.float64)[:, None]
-    peak = np.maximum(scores.max(axis=-1), sink_logits)
-    peak = np.where(np.isneginf(peak), 0, peak)[..., None]
-    exponentials = np.exp(scores - peak)
-    total = exponentials.sum(axis=-1, keepdims=True) + np.exp(sink_logits[..., None] - peak)
-    return np.asarray(exponentials / np.where(total == 0, 1, total))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

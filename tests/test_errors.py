@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,25 @@ def test_shared_wording(error: RegardError, said: str) -> None:
     assert said in str(error)
 
 
+@pytest.mark.parametrize(
+    ("prefix", "settings", "command"),
+    [
+        ("env", "home = /usr/bin\n", "{python} -m ensurepip && {python} -m pip install typst"),
+        ("env", "home = /usr/bin\nuv = 0.9.1\n", "uv pip install --python {python} typst"),
+        ("archive-v0/x1", "home = /usr/bin\nuv = 0.9.1\n", "uvx --with=typst regard see 'The cat'"),
+    ],
+    ids=["no pip", "uv", "uvx"],
+)
+def test_install_command_fits_an_environment_without_pip(prefix, settings, command, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / prefix
+    folder.mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text(settings)
+    monkeypatch.setattr(errors, "PathFinder", SimpleNamespace(find_spec=lambda name: None))
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    monkeypatch.setattr(sys, "argv", ["regard", "see", "The cat"])
+    assert errors.install_command(["typst"]) == command.format(python=sys.executable)
+
+
 def test_arrays_are_listed_with_their_axes_below_each_other() -> None:
     with pytest.raises(errors.ShapeError) as raised:
         of(QUERIES, KEYS)
@@ -151,10 +172,22 @@ def test_a_value_that_cannot_be_printed_is_named_by_its_type() -> None:
 @pytest.mark.parametrize("has_pip", [True, False])
 def test_the_command_for_a_missing_package_can_be_pasted(monkeypatch, has_pip):
     """Brackets are quoted, which zsh would expand; an environment without pip gets it first."""
-    monkeypatch.setattr(errors, "find_spec", lambda name: has_pip or None)
+    monkeypatch.setattr(errors, "PathFinder", SimpleNamespace(find_spec=lambda name: has_pip or None))
     monkeypatch.setattr(sys, "executable", "/with a space/bin/python")
     _, line = str(errors.missing_package("A Dask cluster", "dask[distributed]")).splitlines()
     python, install = ["/with a space/bin/python", "-m"], ["pip", "install", "dask[distributed]"]
     expected = [*python, *install] if has_pip else [*python, "ensurepip", "&&", *python, *install]
     assert shlex.split(line.removeprefix("Install it: ")) == expected
     assert "'dask[distributed]'" in line
+
+
+def test_an_error_that_names_pip_leaves_setuptools_in_charge_of_distutils() -> None:
+    """With pip looked for by importlib.util, setuptools' hook would give up, and `torch.compile` would fail later."""
+    pytest.importorskip("setuptools")
+    program = (
+        "import _distutils_hack as hook; hook.add_shim(); from regard import errors\n"
+        "errors.install_command(['typst'])\n"
+        "import distutils; print(distutils.__file__)"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert "setuptools" in shown.stdout

@@ -1,12 +1,16 @@
 """What an install without a compiler gives: everything but the native engine."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import regard
 
 pytest.importorskip("scikit_build_core", reason="builds a wheel with the build backend at hand")
 
@@ -39,6 +43,40 @@ def test_package_is_complete(installed):
     assert (installed / "regard" / "py.typed").is_file()
     assert (installed / "regard" / "web" / "engine" / "regard.wasm").read_bytes().startswith(b"\0asm")
     assert not [path for path in installed.rglob("_core.*") if path.suffix != ".pyi"]
+
+
+def test_package_has_the_licences_of_its_data(installed):
+    (about,) = installed.glob("regard-*.dist-info")
+    assert "CC BY-SA 4.0" in (about / "licenses" / "LICENSE-DATA.md").read_text(encoding="utf-8")
+    assert "MIT License" in (about / "licenses" / "LICENSE").read_text(encoding="utf-8")
+    assert "License-Expression: MIT AND CC-BY-SA-4.0" in (about / "METADATA").read_text(encoding="utf-8")
+
+
+def test_pictures_are_those_that_the_documentation_shows(installed):
+    """And no others: they are most of the wheel."""
+    docs = ROOT / "docs"
+    shown = {"pictures/vote.png"}  # in the README
+    for page in docs.rglob("*.md"):
+        for target in re.findall(r"!\[[^]]*\]\(([^)\s]+)", page.read_text(encoding="utf-8")):
+            shown.add((page.parent / target).resolve().relative_to(docs).as_posix())
+    pictures = {path.relative_to(installed / "regard" / "docs").as_posix() for path in installed.rglob("*.png")}
+    assert {name for name in shown if name.endswith(".png")} == pictures
+    assert not {name for name in shown if not (installed / "regard" / "docs" / name).is_file()}
+
+
+def test_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == regard.__version__
+    assert re.search(rf"^version: {re.escape(regard.__version__)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert re.search(
+        rf"^## {re.escape(regard.__version__)}\b", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
+    )
+
+
+def test_documented_extras_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `regard\[(\w+)\]`", page, re.MULTILINE)) == set(project["optional-dependencies"])
 
 
 def test_reference_engine_computes_where_nothing_was_compiled(installed):

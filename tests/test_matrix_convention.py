@@ -68,8 +68,8 @@ def assert_checked(path):
 
 
 def layer():
-    of_heads = [list(np.split(W[name], HEADS, axis=1)) for name in ("W_q", "W_k", "W_v")]
-    return MultiHead.from_heads(*of_heads, W["W_O"])
+    w_q, w_k, w_v = (list(np.split(W[name], HEADS, axis=1)) for name in ("W_q", "W_k", "W_v"))
+    return MultiHead.from_heads(w_q, w_k, w_v, W["W_O"])
 
 
 @pytest.fixture(scope="module")

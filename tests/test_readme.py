@@ -54,7 +54,8 @@ def test_links_lead_somewhere(page):
 
 
 def test_readme_names_the_two_commands():
-    (commands,) = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "sh")
+    install, commands = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "sh")
+    assert install.startswith("pip install regard\nregard see ")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["make demo", "make test"]
 
 

@@ -51,6 +51,11 @@ PEERS = {
     "ort_attention": Peer(
         "ORT Attention", "peers.onnx_peers", "attention", matrices=lambda case: case.heads + case.causal + 0.1
     ),
+    "ort_group_query": Peer("ORT GQA", "peers.onnx_peers", "group_query_attention"),
+    "openvino": Peer("OpenVINO", "peers.openvino_peer", "prepare"),
+    "torch_flex": Peer("FlexAttention", "peers.torch_peers", "flex"),
+    "ggml": Peer("llama.cpp", "peers.ggml_peer", "prepare"),
+    "reading": Peer("memory alone", "peers.torch_peers", "reading"),
     "torch_eager": Peer("PyTorch eager", "peers.torch_peers", "eager", False, lambda case: 2 * case.heads),
     "torch_module": Peer("nn.MultiheadAttention", "peers.torch_peers", "module", matrices=lambda case: 2 * case.heads),
     "numpy": Peer("NumPy", "peers.numpy_peer", "prepare", False, lambda case: case.heads),

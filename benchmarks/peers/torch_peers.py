@@ -57,6 +57,32 @@ def _packed(case: Case) -> Calls:
     }
 
 
+def flex(case: Case) -> Calls:
+    """FlexAttention, compiled for the shape before it is timed; a causal mask is a block mask, made once."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def earlier(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return query >= key
+
+    mask = create_block_mask(earlier, None, None, case.queries, case.keys, device="cpu") if case.causal else None
+    torch.compiler.reset()  # after eight shapes it would compile no more and build the matrix instead
+    compiled = torch.compile(flex_attention, dynamic=False)
+    queries, keys, values = tensors(case)
+
+    def run() -> Any:
+        with torch.no_grad():
+            return compiled(queries, keys, values, block_mask=mask)
+
+    run()  # compiles
+    return {"run": Call(run, lambda out: sampled(case, out))}
+
+
+def reading(case: Case) -> Calls:
+    """The keys and values read once from memory, by all threads: what decoding cannot do without."""
+    _, keys, values = (x.view(torch.int32 if x.dtype == torch.float32 else torch.int16) for x in tensors(case))
+    return {"run": Call(lambda: (keys.amax(), values.amax()), lambda _: {})}
+
+
 def with_gradients(case: Case, attend: Any) -> Call:
     """Forward and backward, to the gradients of queries, keys and values."""
     given = inputs(case)

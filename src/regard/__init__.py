@@ -16,7 +16,9 @@ from regard.lazy_names import lazy_names
 from regard.version import VERSION
 
 if TYPE_CHECKING:
+    from regard import attribution as attribution
     from regard import biases as biases
+    from regard import edits as edits
     from regard import engines as engines
     from regard import errors, layers, masks
     from regard import examples as examples
@@ -43,8 +45,8 @@ _HOMES = {
     "models.model": ("Model", "model"), "reading": ("Reading",), "trace": ("Trace",),
 }  # fmt: skip
 _PACKAGES = (
-    "attention", "biases", "engines", "errors", "examples", "heads", "layers", "masks", "output", "reading", "teaching",
-    "training", "transformers", "watch",
+    "attention", "attribution", "biases", "edits", "engines", "errors", "examples", "heads", "layers", "masks",
+    "output", "reading", "teaching", "training", "transformers", "watch",
 )  # fmt: skip
 _ELSEWHERE = {
     name: f"regard.{home}.{name}"
@@ -52,10 +54,13 @@ _ELSEWHERE = {
         "masks": ("allowed", "chunks", "documents", "first", "prefix", "where"),
         "biases": ("alibi", "relative_positions"),
         "engines": ("engine",),
+        "attention": ("Attended", "PooledMap", "Stage", "Top"),
+        "tables": ("Table",),
         "teaching": ("check_notes", "lookup_lesson", "scaling_lesson"),
+        "teaching.lookup": ("lookup",),
     }.items()
     for name in names
-}
+} | {"lengths": "regard.padding"}
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES, _PACKAGES, _ELSEWHERE)

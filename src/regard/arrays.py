@@ -283,7 +283,7 @@ def _device_fingerprint(array: Array) -> int | None:
     total = 0
     for start in range(0, bits.numel(), 1 << 22):
         part = bits[start : start + (1 << 22)].to(torch.int64)
-        place = torch.arange(start, start + part.numel(), device=bits.device) * 0x2545F4914F6CDD1D
-        place = ((place ^ (place >> 29)) * 0x369DEA0F31A53F85) | 1
-        total = (total * 31 + int((part * place).sum())) & (2**64 - 1)
+        positions = torch.arange(start, start + part.numel(), device=bits.device) * 0x2545F4914F6CDD1D
+        positions = ((positions ^ (positions >> 29)) * 0x369DEA0F31A53F85) | 1
+        total = (total * 31 + int((part * positions).sum())) & (2**64 - 1)
     return total

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.errors import OptionError, RegardError
+from regard.errors import OptionError, RegardError, reason_of
 
 
 def write(path: str | os.PathLike[str], content: str | bytes | Iterator[str]) -> Path:
@@ -47,8 +47,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except RegardError:
         raise
     except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise OptionError(f"{str(path)!r} cannot be written: {reason.lower()}.") from None
+        raise OptionError(f"{str(path)!r} cannot be written: {reason_of(problem)}.") from None
 
 
 def rename(temporary: Path, target: Path, mode: int | None = None) -> None:

@@ -121,11 +121,11 @@ def load_as(
 
 def digest(metadata: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
     """SHA-256 of the metadata and of the name, type, shape and numbers of every tensor."""
-    found = hashlib.sha256(json.dumps(metadata).encode())
+    digest = hashlib.sha256(json.dumps(metadata).encode())
     for name in sorted(tensors):
         array = tensors[name]
-        found.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode() + array.tobytes())
-    return found.hexdigest()
+        digest.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def with_digest(content: Mapping[str, Any], tensors: Mapping[str, Array] = EMPTY) -> dict[str, Any]:
@@ -156,15 +156,15 @@ def describe(name: str, value: Any, tensors: dict[str, Array], kinds: Kinds, fix
     {'kind': 'Window', 'left': 3, 'right': 0}
     """
     if is_array(value) and tuple(value.shape):
-        known = next((other for other, array in tensors.items() if array is value), name)
-        tensors[known] = value
-        return {"array": known}
+        stored_name = next((other for other, array in tensors.items() if array is value), name)
+        tensors[stored_name] = value
+        return {"array": stored_name}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
     if isinstance(value, tuple):
-        return [describe(f"{name}.{place}", part, tensors, kinds, fix) for place, part in enumerate(value)]
+        return [describe(f"{name}.{number}", part, tensors, kinds, fix) for number, part in enumerate(value)]
     if is_dataclass(value) and kinds.get(type(value).__name__) is type(value):
         described = {"kind": type(value).__name__}
         for field in fields(value):
@@ -194,11 +194,11 @@ def build(described: Any, tensors: Mapping[str, Array], kinds: Kinds, depth: int
     kind = kinds.get(described.get("kind", ""))
     if kind is None:
         raise ValueError(f"unknown kind {shown(described.get('kind'))}; known are {', '.join(kinds)}")
-    known = {field.name: field for field in fields(kind)}
+    field_of = {field.name: field for field in fields(kind)}
     parts = {name: build(part, tensors, kinds, depth + 1) for name, part in described.items() if name != "kind"}
-    if unknown := set(parts) - set(known):
+    if unknown := set(parts) - set(field_of):
         raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
-    if missing := [name for name, field in known.items() if field.default is MISSING and name not in parts]:
+    if missing := [name for name, field in field_of.items() if field.default is MISSING and name not in parts]:
         raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
     expected = get_type_hints(kind)
     for name, part in parts.items():
@@ -219,7 +219,7 @@ def _is_a(expected: Any, value: Any) -> bool:
     if expected is Any:  # arrays and indices are annotated so
         return is_array(value) or isinstance(value, slice)
     if get_origin(expected) in (Union, UnionType):
-        return any(_is_a(one, value) for one in get_args(expected))
+        return any(_is_a(alternative, value) for alternative in get_args(expected))
     if get_origin(expected) is tuple:
         return isinstance(value, tuple) and all(_is_a(get_args(expected)[0], part) for part in value)
     if isinstance(value, bool) or expected is bool:

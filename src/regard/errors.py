@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
-from importlib.util import find_spec
+from collections.abc import Iterable, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 LONGEST_LINE = 600  # characters of a line of a message
@@ -90,14 +91,27 @@ def missing_package(what: str, *packages: str, instead: str = "") -> Unsupported
     """
     several = len(packages) > 1
     names = f"the packages {' and '.join(packages)}" if several else f"the package {packages[0]}"
-    python = f"{shlex.quote(sys.executable or 'python')} -m"
-    command = f"{python} pip install {shlex.join(packages)}"
-    if find_spec("pip") is None:
-        command = f"{python} ensurepip && {command}"
+    command = install_command(packages)
     return Unsupported(
         f"{what} needs {names}, which {'are' if several else 'is'} not installed.\n"
         f"Install {'them' if several else 'it'}: {command}" + (f"\n{instead}" if instead else "")
     )
+
+
+def install_command(packages: Sequence[str]) -> str:
+    """The command that installs packages for the running Python, to be pasted into a shell.
+
+    An environment that uv made has no pip; one that `uvx` made is thrown away, so the packages belong into its command.
+    """
+    python = shlex.quote(sys.executable or "python")
+    if PathFinder.find_spec("pip") is not None:  # importlib.util would make setuptools give up its distutils
+        return f"{python} -m pip install {shlex.join(packages)}"
+    settings = Path(sys.prefix, "pyvenv.cfg")
+    if not settings.is_file() or "\nuv = " not in settings.read_text(encoding="utf-8"):
+        return f"{python} -m ensurepip && {python} -m pip install {shlex.join(packages)}"
+    if "archive-v0" in Path(sys.prefix).parts:
+        return f"uvx {shlex.join(f'--with={package}' for package in packages)} regard {shlex.join(sys.argv[1:])}"
+    return f"uv pip install --python {python} {shlex.join(packages)}"
 
 
 def misfit(came: str, fix: str, **arrays: Shaped) -> ShapeError:
@@ -194,8 +208,8 @@ def type_name(dtype: object) -> str:
 def kind_of(thing: object) -> str:
     """A NumPy array, a PyTorch tensor, or the name of any other type."""
     module = type(thing).__module__.partition(".")[0]
-    known = {("numpy", "ndarray"): "a NumPy array", ("torch", "Tensor"): "a PyTorch tensor"}
-    return known.get((module, type(thing).__name__), f"of type {type(thing).__name__}")
+    class_names = {("numpy", "ndarray"): "a NumPy array", ("torch", "Tensor"): "a PyTorch tensor"}
+    return class_names.get((module, type(thing).__name__), f"of type {type(thing).__name__}")
 
 
 def shown(value: object) -> str:
@@ -270,3 +284,13 @@ def did_you_mean(came: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(came, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def reason_of(problem: Exception) -> str:
+    """Why a file cannot be read or written, or a service not reached: the system's words in one line.
+
+    >>> reason_of(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    """
+    reason = getattr(problem, "strerror", None) or str(problem)
+    return reason.splitlines()[0][:200].rstrip(".").lower() if reason else "unknown"

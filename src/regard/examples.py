@@ -137,6 +137,14 @@ _ALL = (
         ("regard steps --example sarah --query them:2",),
     ),
     Example(
+        "jake",
+        "passage",
+        "A pronoun that reaches back over fourteen words",
+        "Jake saw the Apple iPhone on a shelf in the shop and took it into his hand. It felt lighter than he had "
+        "thought.",
+        ("regard steps --example jake --query It",),
+    ),
+    Example(
         "apple-phones",
         "sentence",
         "A vector moves with its context: Apple the phone",

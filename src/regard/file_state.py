@@ -13,8 +13,8 @@ State = tuple[int, ...]
 
 def state_of(path: Path) -> State:
     """What changes with a file's content: size, inode, and the times of the last change of content and of inode."""
-    found = path.stat()
-    return found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def is_settled(state: State) -> bool:

@@ -84,8 +84,8 @@ class Table:
             return self.rows[name]
         if not isinstance(name, str):
             return self.rows[validate.index("row", name, len(self.rows))]
-        place = self._names.index(validate.choice("column", name, self._names))
-        return tuple(row[place] for row in self.rows)
+        column_index = self._names.index(validate.choice("column", name, self._names))
+        return tuple(row[column_index] for row in self.rows)
 
     @property
     def _names(self) -> list[str]:

@@ -51,9 +51,9 @@ def integer(name: str, value: Any, least: int | None = None, most: int | None = 
     regard.errors.OptionError: `top_k` is 0; expected an integer from 1 to 50.
     """
     if is_integer(value):
-        found = operator.index(value)
-        if (least is None or found >= least) and (most is None or found <= most):
-            return found
+        number = operator.index(value)
+        if (least is None or number >= least) and (most is None or number <= most):
+            return number
     expected = "an integer" + ("" if least is None else f", at least {least}")
     if most is not None:
         expected = f"an integer from {least} to {most}" if least is not None else f"an integer, at most {most}"
@@ -83,11 +83,11 @@ def number(
     """
     if is_number(value):
         try:
-            found = float(value)
+            number = float(value)
         except OverflowError:  # an int beyond 1e308
-            found = math.inf
-        if math.isfinite(found) and least <= found <= most and found > above:
-            return found
+            number = math.inf
+        if math.isfinite(number) and least <= number <= most and number > above:
+            return number
     limits = [
         *([f"above {above:g}"] if above > -math.inf else []),
         *([f"at least {least:g}"] if least > -math.inf else []),

@@ -250,10 +250,10 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "types that differ": (lambda: regard.Attention(ONES, ONES.astype(np.float64)), "float64"),
     "a scale that is NaN": (lambda: regard.Attention(ONES, ONES, scale=np.nan), "`scale` is nan"),
     "a scale that is infinite": (lambda: regard.Attention(ONES, ONES, scale=np.inf), "`scale` is inf"),
-    "a scale that is a word": (lambda: regard.Attention(ONES, ONES, scale="big"), "`scale` is 'big'"),
+    "a scale that is a word": (lambda: regard.Attention(ONES, ONES, scale="big"), "`scale` is 'big'"),  # type: ignore[arg-type]
     "a soft cap of zero": (lambda: regard.Attention(ONES, ONES, softcap=0), "`softcap` is 0"),
     "a soft cap that is NaN": (lambda: regard.Attention(ONES, ONES, softcap=np.nan), "`softcap` is nan"),
-    "an array as a mask": (lambda: regard.Attention(ONES, ONES, mask=np.ones((5, 5), bool)), "allowed(array)"),
+    "an array as a mask": (lambda: regard.Attention(ONES, ONES, mask=np.ones((5, 5), bool)), "allowed(array)"),  # type: ignore[arg-type]
     "a mask of another shape": (
         lambda: regard.Attention(ONES, ONES, mask=regard.masks.allowed(np.ones((5, 6), bool))), "does not fit"),
     "a mask of numbers": (lambda: regard.masks.allowed(np.ones((5, 5))), "expected booleans"),
@@ -264,7 +264,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a bias of another shape": (lambda: regard.Attention(ONES, ONES, bias=np.ones((5, 6))), "does not fit"),
     "sinks for other heads": (lambda: regard.Attention(ONES, ONES, sinks=np.ones(2, np.float32)), "(3,)"),
-    "an unknown similarity": (lambda: regard.Attention(ONES, ONES, similarity="cosin"), "cosine"),
+    "an unknown similarity": (lambda: regard.Attention(ONES, ONES, similarity="cosin"), "cosine"),  # type: ignore[arg-type]
     "an offset that is no integer": (lambda: regard.Attention(ONES, ONES, offset=1.5), "`offset` is 1.5"),
     "offsets for another batch": (lambda: regard.Attention(ONES, ONES, offset=[1, 2, 3]), "`offset` is"),
     "an offset that is needed": (lambda: regard.Attention(ONES[:, :, :2], ONES, mask=regard.causal()), "bottom-right"),
@@ -276,7 +276,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown statistic": (lambda: A.attend(ONES, ("entrophy",)), "Did you mean 'entropy'"),
     "a map without cells": (lambda: A.pooled((0, 3)), "`shape`"),
     "a map of more cells than weights": (lambda: A.pooled((6, 3)), "`shape`"),
-    "an unknown pool": (lambda: A.pooled((2, 2), pool="median"), "`pool` is 'median'"),
+    "an unknown pool": (lambda: A.pooled((2, 2), pool="median"), "`pool` is 'median'"),  # type: ignore[arg-type]
     "an index past the end": (lambda: A[0, 3], "head 3 is out of range"),
     "too many indices": (lambda: A[0, 0, 0, 0, 0], "5 indices"),
     "an index of another kind": (lambda: A["the first"], "not a valid index"),

@@ -229,7 +229,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "mask not called": (errors.TypeProblem, r"Call it: causal\(\)", lambda: plain(mask=regard.causal)),
     "mask not called, either": (errors.TypeProblem, r"Call it: window\(…\)", lambda: plain(mask=regard.window)),
     "function for a mask": (errors.TypeProblem, r"masks\.where\(<?lambda", lambda: plain(mask=lambda i, j: i > j)),
-    "package called": (errors.TypeProblem, r"regard\.Attention\(queries", lambda: regard.attention([[1]], [[1]])),
+    "package called": (errors.TypeProblem, r"regard\.Attention\(queries", lambda: regard.attention([[1]], [[1]])),  # type: ignore[operator]
     "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
     "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
     "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.masks.allowed(np.ones((3, 5), bool)))),
@@ -253,7 +253,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "values none": (errors.TypeProblem, "values", lambda: plain() @ None),
     "rows": (errors.ShapeError, "`u`", lambda: plain().mT @ np.ones((5, 3))),
     "statistic": (errors.OptionError, "entropy", lambda: plain().attend(np.ones((5, 3)), ["entrophy"])),
-    "statistics of another type": (errors.OptionError, "`statistics`", lambda: plain().attend(np.ones((5, 3)), 3)),
+    "statistics of another type": (errors.OptionError, "`statistics`", lambda: plain().attend(np.ones((5, 3)), 3)),  # type: ignore[arg-type]
     "top": (errors.OptionError, "k", lambda: plain().top(0)),
     "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
     "mass index": (errors.OutOfRange, "key 5", lambda: plain().weight_on([5])),

@@ -101,7 +101,14 @@ def test_the_axes_of_points_stand_where_the_library_puts_them() -> None:
     """Every arrangement of up to four items in three axes, `...` of no axes too, for NumPy and for PyTorch."""
     torch = pytest.importorskip("torch")
     array = np.zeros((3, 5, 7))
-    kinds = {"array": [2, 1], "integer": -1, "slice": slice(1, None), "new": None, "dots": ..., "true": True}
+    kinds: dict[str, Any] = {
+        "array": [2, 1],
+        "integer": -1,
+        "slice": slice(1, None),
+        "new": None,
+        "dots": ...,
+        "true": True,
+    }
     tried = 0
     for names in itertools.chain.from_iterable(itertools.product(kinds, repeat=count) for count in range(1, 5)):
         index = tuple(kinds[name] for name in names)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect, sync_playwright
 
 from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
@@ -35,7 +35,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE = 30_000  # milliseconds: a machine that is busy is slow, not wrong
+PATIENCE = int(os.environ.get("PATIENCE", 30_000))  # milliseconds: a machine that is busy is slow, not wrong
 expect.set_options(timeout=PATIENCE)
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
@@ -238,7 +238,7 @@ def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPa
     small = development.small_models()
     models = {model.name: model for model in (small.writer(), small.encoder())}
     known = {name: Known(name, "a small model") for name in models}
-    monkeypatch.setattr(library.store, "CATALOGUE", known)
+    monkeypatch.setattr("regard.studio.library.store.CATALOGUE", known)
     monkeypatch.setattr(library, "models_here", lambda: set(models))
     made = library.Library("small-writer", load=models.__getitem__)
     with run_studio(made, development.SMALL) as address:
@@ -256,8 +256,86 @@ class Known:
     longest: int = 64
 
 
+# The views by the names under which a person finds them: levels, pictures of a level, entries of the menu.
+LEVELS = {
+    "Sentence": "vote", "Heads": "dots", "One head": "sentence", "One number": "steps", "Does it matter?": "matter",
+    "Learn": "learn",
+}  # fmt: skip
+PICTURES = {
+    "Dots": ("Heads", "dots"), "Small maps": ("Heads", "grid"), "Threads": ("One head", "sentence"),
+    "Map": ("One head", "matrix"), "Without heads": ("Does it matter?", "matter"),
+    "Without one link": ("Does it matter?", "edges"), "From another text": ("Does it matter?", "patching"),
+    "Layer by layer": ("Does it matter?", "lens"),
+}  # fmt: skip
+BESIDE = {
+    "In context": "context", "Words": "words", "Output": "output", "Architecture": "architecture", "Lookup": "lookup",
+}  # fmt: skip
+VIEW_NAMES = {**{title: view for title, (_, view) in PICTURES.items()}, **LEVELS, **BESIDE}
+
+
+def open_view(page: Page, title: str) -> None:
+    """Go to a view as a person does: by its level, its picture, or the menu beside the zoom."""
+    if title in BESIDE:
+        page.locator("summary.regard-more").click()
+        page.get_by_role("button", name=title, exact=True).click()
+    elif title in PICTURES:
+        level, view = PICTURES[title]
+        open_level(page, level)
+        if page.locator(f".regard[data-view={view}]").count() == 0:
+            pictures = page.get_by_role("combobox", name="Picture")
+            if pictures.count():
+                pictures.select_option(title)
+            else:
+                page.get_by_role("radio", name=title, exact=True).check()
+    else:
+        open_level(page, title)
+    expect_view(page, title)
+
+
+def open_level(page: Page, title: str) -> None:
+    """Go to a level of the zoom: on the bar where it is near, in the menu where it is far."""
+    tab = page.get_by_role("tab", name=title, exact=True)
+    if tab.count():
+        tab.click()
+    else:
+        page.locator("summary.regard-more").click()
+        page.get_by_role("button", name=title, exact=True).click()
+
+
+def expect_view(page: Page, title: str) -> None:
+    expect(page.locator(".regard[data-view]")).to_have_attribute("data-view", VIEW_NAMES[title])
+
+
+def open_adjust(page: Page) -> None:
+    """Open the panel in which all controls of a view are, where the view has some."""
+    for button in page.get_by_role("button", name="Adjust", exact=True).all():
+        if button.is_visible() and button.get_attribute("aria-expanded") == "false":
+            button.click()
+
+
+def choose_model(page: Page, name: str) -> None:
+    page.get_by_label("More actions").click()
+    page.get_by_label("Model").select_option(name)
+
+
+def save_as(page: Page, kind: str) -> None:
+    """Press an entry of Share: SVG, PNG, CSV or LaTeX."""
+    if not page.locator(".regard-share details[open]").count():
+        page.locator("summary.regard-save").click()
+    page.get_by_role("button", name=kind, exact=True).click()
+
+
+def titles(page: Page) -> list[str]:
+    """The views that a page offers, by the names that `open_view` takes."""
+    levels = page.get_by_role("tab").all_text_contents()
+    menu = page.locator(".regard-menu .regard-menu-item").all_text_contents()
+    pictures = ["Threads", "Map"] if "One head" in levels else []
+    changes = ["Without one link", "From another text", "Layer by layer"] if "Does it matter?" in levels else []
+    return [*levels, *pictures, *changes, *menu]
+
+
 @pytest.fixture
-def settle() -> Callable[[Page], None]:
+def settle() -> Callable[[Page], Page]:
     """Waits until a page has nothing left to load or draw."""
     return settled
 
@@ -268,7 +346,7 @@ def exported() -> Callable[[Page, str], str]:
 
     def save(page: Page, name: str) -> str:
         with page.expect_download() as waiting:
-            page.get_by_role("button", name=name, exact=True).click()
+            save_as(page, name)
         return waiting.value.path().read_text(encoding="utf-8")
 
     return save
@@ -287,12 +365,14 @@ def plain_start(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
 
 
 @pytest.fixture
-def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path) -> Callable[..., Page]:
-    """Opens a subject on a host and waits until it is drawn."""
+def show(
+    new_page: Callable[..., Page], served: str, development: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[..., Page]:
+    """Opens a subject on a host and waits until it is drawn; Adjust is open but in tests of where a page opens."""
 
     def show(
         host: str, subject: str = "kids", address: str = "", counting: bool = False, widgets: int = 1,
-        before: str = "", **options: Any,
+        before: str = "", adjust: bool = True, **options: Any,
     ) -> Page:  # fmt: skip
         opened = new_page(offline=host == "file", **options)
         for script in filter(None, (COUNTING if counting else "", before)):
@@ -305,15 +385,18 @@ def show(new_page: Callable[..., Page], served: str, development: Any, tmp_path:
         else:
             _in_notebook(opened, development.answers(subject), widgets)
         settled(opened)
+        if adjust and "opening" not in request.fixturenames:
+            open_adjust(opened)
         return opened
 
     return show
 
 
-def settled(opened: Page) -> None:
+def settled(opened: Page) -> Page:
     """Wait until every query of the viewer is answered and drawn, and no new one is sent for a while."""
     opened.wait_for_selector('.regard[aria-busy="false"]')
     opened.evaluate(CALM)
+    return opened
 
 
 class _AtOnce:
@@ -324,6 +407,14 @@ class _AtOnce:
 
 
 def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
+    connect_to_python(opened, answers)
+    opened.goto("about:blank")
+    for _ in range(widgets):  # each cell imports its own copy of the script
+        render_widget(opened)
+
+
+def connect_to_python(opened: Page, answers: Answers) -> None:
+    """Define the function askPython in a page and its frames, which answers as the widget's Python does."""
     replies: list[dict[str, Any]] = []
 
     def send(content: dict[str, Any], buffers: Any = ()) -> None:
@@ -338,12 +429,9 @@ def _in_notebook(opened: Page, answers: Answers, widgets: int) -> None:
         return list(replies)
 
     opened.expose_function("askPython", ask)
-    opened.goto("about:blank")
-    for _ in range(widgets):  # each cell imports its own copy of the script
-        render_widget(opened)
 
 
-def render_widget(opened: Page) -> None:
+def render_widget(opened: Page | Frame) -> None:
     """Render the widget; what it asks goes to the function askPython of the page."""
     script, wasm = bundle.script("hosts/widget.js", ("default",)), b64encode(bundle.wasm()).decode()
     opened.evaluate(NOTEBOOK, {"script": script, "style": bundle.style(), "wasm": wasm})

@@ -13,7 +13,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def answers(name: str) -> Any:
     from regard.viewer.queries import answers_for
     from regard.viewer.similar import Embedder
 
-    return answers_for(subject(name), Embedder(lambda: name == "meaning", Meaning))
+    return answers_for(subject(name), Embedder(lambda: name == "meaning", cast(Any, Meaning)))
 
 
 class Handler(BaseHTTPRequestHandler):

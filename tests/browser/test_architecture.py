@@ -10,13 +10,15 @@ from playwright.sync_api import Page, expect
 
 from regard.layers import Transformer
 
+from .conftest import expect_view, open_view, save_as
+
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
 
 def opened(page: Page, settle: Settle) -> Page:
-    page.get_by_role("tab", name="Architecture", exact=True).click()
+    open_view(page, "Architecture")
     settle(page)
     return page
 
@@ -38,10 +40,10 @@ def test_the_model_is_drawn_with_the_current_layer_and_head(
     page.get_by_role("button", name="Head 3", exact=True).click()
     expect(page.get_by_role("button", name="Head 3", exact=True)).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Open head 3 in Steps").click()
-    expect(page.get_by_role("tab", name="Steps")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "One number")
     expect(page.get_by_role("combobox", name="Layer")).to_have_value("2")
     with page.expect_download() as waiting:
-        opened(page, settle).get_by_role("button", name="SVG", exact=True).click()
+        save_as(opened(page, settle), "SVG")
     assert "Feed-forward" in waiting.value.path().read_text(encoding="utf-8")
 
 

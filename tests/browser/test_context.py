@@ -13,6 +13,8 @@ from playwright.sync_api import Page, expect
 
 from regard.viewer import page as pages
 
+from .conftest import open_view
+
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 HERE, THERE = "love apple phones", "a king and he love apple pie"
@@ -43,7 +45,7 @@ def test_a_notebook_reads_another_text_beside_the_first(
     show: Show, settle: Settle, development: Any, subjects: None, exported: Callable[[Page, str], str]
 ) -> None:
     page = show("blob", "here")
-    page.get_by_role("tab", name="In context", exact=True).click()
+    open_view(page, "In context")
     page.get_by_label("Text on the right").fill(THERE)
     expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     settle(page)
@@ -81,7 +83,7 @@ def test_a_page_holds_a_second_reading(
 
 def test_one_text_is_compared_with_itself(show: Show, settle: Settle, development: Any) -> None:
     page = show("file", "kids", "#view=context&query=they")
-    expect(pane(page, 1).locator("[aria-selected=true]")).to_have_text("they")
+    expect(pane(page, 1).locator("[aria-selected=true]")).to_have_text("kids")  # never the same word of the same text
     page.get_by_label("There layer").get_by_role("button", name="Next").click()
     pane(page, 1).get_by_role("option", name="lions").click()
     expect(page).to_have_url(re.compile("context_layer=1.*context_word="))
@@ -101,7 +103,7 @@ def test_the_studio_compares_texts_and_models(
     page.goto(small_studio)
     settle(page)
     page.get_by_label("Text", exact=True).fill(HERE)
-    page.get_by_role("tab", name="In context", exact=True).click()
+    open_view(page, "In context")
     page.get_by_label("Text on the right").fill(THERE)
     expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     settle(page)

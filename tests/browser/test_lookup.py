@@ -12,6 +12,8 @@ from playwright.sync_api import Page, expect
 from regard import examples
 from regard.teaching.lookup import lookup
 
+from .conftest import expect_view, open_view
+
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 ROUNDED = 0.0006
@@ -19,7 +21,7 @@ ROUNDED = 0.0006
 
 def opened(show: Show, host: str, name: str = "kids") -> Page:
     page = show(host, name)
-    page.get_by_role("tab", name="Lookup").click()
+    open_view(page, "Lookup")
     expect(page.locator(".regard-lookup-table tbody tr").first).to_be_visible()
     return page
 
@@ -124,7 +126,7 @@ def test_a_tie_and_a_query_without_a_match_are_said(show: Show, host: str) -> No
 def test_the_lookup_hands_over_to_the_sentence(show: Show, settle: Any, host: str) -> None:
     page = opened(show, host)
     page.get_by_role("button", name="Now the sentence's own queries and keys").click()
-    expect(page.get_by_role("tab", name="Steps")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "One number")
     expect(page.get_by_role("tabpanel")).to_be_focused()
     settle(page)
 
@@ -150,3 +152,11 @@ def plain(content: str, kind: str) -> str:
     if kind == "SVG":
         return content.split("<desc>")[1].split("</desc>")[0].replace("&#39;", "'")
     return content.replace("{-}", "-").replace("\\textquotesingle{}", "'")
+
+
+def test_a_mistyped_key_is_suggested(show: Show) -> None:
+    page = show("file", "kids", "#view=lookup&lookup_example=1")
+    expect(page.get_by_role("status").filter(has_text="Did you mean")).to_contain_text("Did you mean model?")
+    page.get_by_role("button", name="model", exact=True).click()
+    expect(page.get_by_label("Query")).to_have_value("model")
+    expect(page.locator(".regard-lookup-results")).to_contain_text("Mustang")

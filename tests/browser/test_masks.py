@@ -15,6 +15,8 @@ from regard import masks
 from regard.attention import Attention
 from regard.reading import Reading
 
+from .conftest import open_view
+
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 WORDS = list("abcdefgh")
@@ -53,7 +55,7 @@ def test_masked_keys_are_those_of_the_layer(
     assert [label for label in labels if label in expected] == expected
     blank = [row["weight"] == "" for row in csv.DictReader(io.StringIO(exported(page, "CSV")))]
     assert blank == hidden[query].tolist()
-    page.get_by_role("tab", name="Matrix", exact=True).click()
+    open_view(page, "Map")
     settle(page)
     rows = csv.DictReader(io.StringIO(exported(page, "CSV")))
     np.testing.assert_array_equal([[row[word] == "" for word in WORDS] for row in rows], hidden)
@@ -61,7 +63,7 @@ def test_masked_keys_are_those_of_the_layer(
     cells = page.locator(".regard-details tbody td").all_text_contents()
     np.testing.assert_array_equal(np.array(cells).reshape(8, 8) == "masked", hidden)
     expect(page.locator(".regard-matrix-hidden")).to_be_visible()
-    page.get_by_role("tab", name="In context", exact=True).click()
+    open_view(page, "In context")
     settle(page)
     titles = (
         page.locator(".regard-context-pane")
@@ -69,7 +71,7 @@ def test_masked_keys_are_those_of_the_layer(
         .evaluate_all("all => all.map((el) => el.title === 'masked')")
     )
     assert titles == hidden[query].tolist()
-    page.get_by_role("tab", name="Steps", exact=True).click()
+    open_view(page, "One number")
     settle(page)
     rows_of_steps = page.locator(".regard-steps-table tbody tr").all_text_contents()
     assert ["masked" in row for row in rows_of_steps] == hidden[query].tolist()

@@ -25,6 +25,7 @@ from regard.viewer import page as pages
 
 from ..models.checkpoints import transformers, write
 from ..models.test_llama import SMALL
+from .conftest import open_view
 
 KIDS = "The kids were scared of the lions, so they left right away."
 OTHER = "Sarah lost her keys, because she was in a hurry."
@@ -35,7 +36,7 @@ LOADED = 120_000  # milliseconds until a model of 45 MB is loaded, on a busy mac
 def minilm() -> Any:
     try:
         return regard.model("minilm")
-    except regard.RegardError as problem:
+    except regard.errors.RegardError as problem:
         pytest.skip(str(problem))
 
 
@@ -65,7 +66,7 @@ def test_one_file_reads_another_text_offline_as_python_does(minilm, tmp_path, ne
     type_text(page, OTHER)
     shows(page, "Sarah")
     settle(page)
-    page.get_by_role("tab", name="Matrix").click()
+    open_view(page, "Map")
     settle(page)
     layer, head = (int(part) for part in re.search(r"layer=(\d+)&head=(\d+)", page.url).groups())
     rows = list(csv.reader(io.StringIO(exported(page, "CSV"))))
@@ -82,7 +83,7 @@ def test_what_the_model_computes_says_its_precision(minilm, tmp_path, new_page, 
     type_text(page, OTHER)
     shows(page, "Sarah")
     settle(page)
-    page.get_by_role("group", name=re.compile("ertificate")).or_(page.locator("summary", has_text="✓")).first.click()
+    page.locator("summary.regard-more").click()
     said = page.get_by_text(re.compile("weights rounded to float16: outputs within 1e-03 of the float32 model"))
     expect(said.first).to_be_visible()
 
@@ -91,7 +92,7 @@ def test_one_file_writes_what_python_writes(small, tmp_path, new_page, settle):
     page = new_page(offline=True)
     page.goto(pages.save(small.read("the kids left"), tmp_path / "page.html", with_model=True).as_uri())
     settle(page)
-    page.get_by_role("tab", name="Output").click()
+    open_view(page, "Output")
     settle(page)
     page.get_by_label("Tokens", exact=True).fill("7")
     page.get_by_role("button", name="Write", exact=True).click()
@@ -115,7 +116,7 @@ def test_silencing_a_head_is_followed_through_all_layers(small, tmp_path, new_pa
     moved = 100 * next_token.flow(reading, changes, 3, lambda: None)[1]["moved"][-1]
     share = f"{moved:.1f}" if moved < 10 else f"{moved:.0f}"
     said = f"The vector after the last layer moves by {share} % of its length."
-    expect(page.get_by_role("tabpanel", name="Steps").get_by_text(said)).to_be_visible()
+    expect(page.get_by_role("tabpanel", name="One number").get_by_text(said)).to_be_visible()
 
 
 # Loaded from a web server

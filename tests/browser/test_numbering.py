@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from .conftest import open_view, titles
+
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
@@ -36,8 +38,8 @@ def _more_subjects(development: Any) -> Iterator[None]:
 @pytest.mark.parametrize("host", ["served", "file", "blob"])
 def test_every_view_names_layers_and_heads_by_the_models_numbers(show: Show, settle: Settle, host: str) -> None:
     page = show(host, "some")
-    for tab in page.get_by_role("tab").all():
-        tab.click()
+    for title in titles(page):
+        open_view(page, title)
         settle(page)
         texts = page.evaluate(
             """() => [...document.querySelectorAll("body *:not(script, style)")].flatMap((one) => [
@@ -46,9 +48,9 @@ def test_every_view_names_layers_and_heads_by_the_models_numbers(show: Show, set
         )
         named = {match.groups() for text in texts for match in NAMED.finditer(text)}
         wrong = {(axis, number) for axis, number in named if number not in ("30", "70", "11", "15")}
-        assert named and not wrong, tab.text_content()
-    expect(page.locator(".regard-about")).to_contain_text("layers 30, 70 · heads 11, 15")
-    page.get_by_role("tab", name="Sentence", exact=True).click()
+        assert named and not wrong, title
+    expect(page.locator(".regard-menu-foot .regard-about").first).to_contain_text("layers 30, 70 · heads 11, 15")
+    open_view(page, "Threads")
     expect(page.locator("button.regard-head").first).to_have_text("11")
 
 
@@ -56,12 +58,12 @@ def test_exports_name_layers_and_heads_by_the_models_numbers(
     show: Show, settle: Settle, exported: Callable[[Page, str], str]
 ) -> None:
     page = show("served", "some", address="#layer=70&head=15&query=they")
-    for tab in ("Sentence", "Matrix", "Steps", "Words"):
-        page.get_by_role("tab", name=tab, exact=True).click()
+    for tab in ("Threads", "Map", "One number", "Words"):
+        open_view(page, tab)
         settle(page)
         for kind in ("CSV", "LaTeX", "SVG"):
             assert "synthetic, layer 70, head 15: “the kids saw" in exported(page, kind), (tab, kind)
-    page.get_by_role("tab", name="Grid", exact=True).click()
+    open_view(page, "Small maps")
     settle(page)
     rows = list(csv.DictReader(io.StringIO(exported(page, "CSV"))))
     assert [row["layer"] + row["head"] for row in rows] == ["3011", "3015", "7011", "7015"]

@@ -12,13 +12,15 @@ from playwright.sync_api import Page, expect
 
 from regard.models.generate import Sampling
 
+from .conftest import choose_model, expect_view, open_view
+
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
 
 def opened(page: Page, settle: Settle) -> Page:
-    page.get_by_role("tab", name="Output", exact=True).click()
+    open_view(page, "Output")
     settle(page)
     return page
 
@@ -88,7 +90,7 @@ def test_a_notebook_continues_the_text_and_marks_what_is_written(show: Show, set
     text = best.locator("bdi").text_content()
     best.click()  # the most likely token is appended
     expect(page.locator(".regard-output-piece").last).to_have_text(text or "")
-    page.get_by_role("tab", name="Sentence").click()
+    open_view(page, "Threads")
     expect(page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text").last).to_have_text(text or "")
 
 
@@ -98,7 +100,7 @@ def test_the_studio_continues_the_text(new_page: Callable[..., Page], small_stud
     settle(page)
     page.get_by_label("More actions").click()
     page.get_by_role("button", name="Continue the text").click()
-    expect(page.get_by_role("tab", name="Output")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "Output")
     drag(page, "Temperature", 1.5)
     page.get_by_label("Tokens", exact=True).fill("6")
     page.get_by_label("Seed", exact=True).fill("3")
@@ -111,10 +113,10 @@ def test_the_studio_continues_the_text(new_page: Callable[..., Page], small_stud
     marked = page.locator("[data-written]").all_text_contents()
     page.reload()  # what the model has written is kept, with its mark
     expect(page.locator("[data-written]")).to_have_text(marked)
-    page.get_by_role("tab", name="Sentence").click()
+    open_view(page, "Threads")
     expect(page.locator(".regard-sentence-word[data-written]").first).to_be_visible()
-    page.get_by_label("Model").select_option("small-encoder")
-    expect(page.locator(".regard-tools .regard-about")).to_contain_text("small-encoder")
+    choose_model(page, "small-encoder")
+    expect(page.locator(".regard-menu-foot .regard-about").first).to_contain_text("small-encoder")
     page.get_by_label("More actions").click()
     expect(page.get_by_role("button", name="Continue the text")).to_be_hidden()
 

@@ -12,6 +12,8 @@ from playwright.sync_api import Page, expect
 
 from regard.viewer import page as pages
 
+from .conftest import open_adjust, open_view
+
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -33,11 +35,12 @@ def opened(new_page: Callable[..., Page], path: Path, **how: Any) -> Page:
     page = new_page(offline=True, **how)
     page.goto(f"{path.as_uri()}#view=sentence")
     expect(page.locator(".regard-sentence-said")).to_be_visible()
+    open_adjust(page)
     return page
 
 
 def pressed(page: Page) -> list[str]:
-    return page.locator(".regard-roles [aria-pressed=true]").all_inner_texts()
+    return page.locator("[aria-label='Head known for'] [aria-pressed=true]").all_inner_texts()
 
 
 def test_a_question_chooses_the_link_that_can_answer_it_and_gives_its_score(
@@ -137,18 +140,52 @@ def test_chosen_questions_are_in_the_address_and_heads_have_their_label(
     page.get_by_role("button", name="where", exact=True).click()
     expect(page).to_have_url(re.compile("roles_asked=where"))
     expect(page.get_by_role("button", name="Head 8", exact=True)).to_have_attribute(
-        "title", "In general: spatial preposition → noun 0.73"
+        "title", "In general: spatial preposition → noun"
     )
     page.reload()
     expect(page.get_by_role("button", name="where", exact=True)).to_have_attribute("aria-pressed", "true")
-    page.get_by_role("tab", name="Grid").click()
-    expect(
-        page.get_by_role("button", name="Layer 2, head 8, in general spatial preposition → noun 0.73")
-    ).to_be_visible()
+    open_view(page, "Small maps")
+    expect(page.get_by_role("option", name="Layer 2, head 8, in general spatial preposition → noun")).to_be_visible()
+
+
+HEADS = [(3, 1), (2, 1), (5, 2), (1, 7), (0, 2), (2, 8)]  # the opening head, and others with and without a relation
+
+
+def test_a_head_has_the_same_name_on_every_page_and_in_every_table(
+    new_page: Callable[..., Page], kids_page: Path, tmp_path: Path, settle: Callable[[Page], Page]
+) -> None:
+    """Its evidence is behind the ⓘ; `regard see` begins with the name, and `regard heads` has a column of names."""
+    from regard.heads import known, profile
+    from regard.models.model import model
+    from regard.viewer import heads_page
+
+    minilm, atlas = model("minilm"), known("minilm")
+    assert atlas is not None
+    measured = profile.profile_texts(minilm, ["The kids were scared of the lions, so they left right away."])
+    names = {tuple(map(int, row[0].split("."))): row[1] for row in measured.table().rows}
+    path = heads_page.save(tmp_path / "heads.html", [measured.data()], [heads_page.maps(minilm)[:1]])
+    all_heads = new_page(offline=True)
+    all_heads.goto(path.as_uri())
+    page = new_page(offline=True, width=1400)
+    for layer, head in HEADS:
+        name = atlas.name(layer, head)
+        page.goto(f"{kids_page.as_uri()}#view=sentence&layer={layer}&head={head}")
+        settle(page)
+        expect(page.locator(".regard-place-label")).to_have_text(f"in general: {name}")
+        dot = page.locator(f".regard-place-dots circle[data-head='{layer}.{head}']")
+        expect(dot).to_have_attribute("aria-label", f"Layer {layer}, head {head}, {name}")
+        open_view(page, "Small maps")
+        expect(page.get_by_role("option", name=f"Layer {layer}, head {head}, in general {name}")).to_be_attached()
+        all_heads.locator(f".regard-heads-cell[title^='Layer {layer}, head {head}:']").click()
+        expect(all_heads.locator(".regard-heads-name")).to_have_text(name)
+        assert names[layer, head] == name
+        said = atlas.said(layer, head)  # what `regard see` prints below the map of a head
+        assert said.startswith(f"layer {layer}, head {head}: {name}")
+    assert len({atlas.name(*place) for place in HEADS}) >= 4
 
 
 def test_in_the_studio_a_typed_sentence_is_asked_and_an_example_is_read(
-    new_page: Callable[..., Page], run_studio: Any, settle: Callable[[Page], None]
+    new_page: Callable[..., Page], run_studio: Any, settle: Callable[[Page], Page]
 ) -> None:
     from regard.studio.library import Library
 
@@ -159,6 +196,7 @@ def test_in_the_studio_a_typed_sentence_is_asked_and_an_example_is_read(
         words = page.locator(".regard-sentence-side[data-side=query] .regard-sentence-text")
         expect(words.filter(has_text="Sarah")).to_be_visible()
         settle(page)
+        open_adjust(page)
         said = page.locator(".regard-roles-said")
         page.get_by_role("button", name="where", exact=True).click()
         expect(said).to_contain_text("noun → spatial preposition, layer 2, head 0: table → on 0.22 here")

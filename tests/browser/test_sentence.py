@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from .conftest import open_view, save_as
+
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -46,7 +48,7 @@ def test_the_weights_of_a_word_are_those_of_the_plain_formula(show: Show, develo
     page = show(host)
     choose_head(page, 1, 2)
     word(page, "query", 10).click()
-    expect(page.locator(".regard-sentence-said")).to_contain_text("they attends most to")
+    expect(page.locator(".regard-sentence-said")).to_contain_text("they looks most at")
     expected = plain(development.subject("kids"), 1, [2])[10]
     np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
 
@@ -112,7 +114,7 @@ def test_moving_by_keyboard_is_announced(show: Show) -> None:
     page = show("served")
     word(page, "query", 9).focus()
     page.keyboard.press("ArrowDown")
-    expect(page.locator("[aria-live=polite]").first).to_contain_text("they attends most to")
+    expect(page.locator("[aria-live=polite]").first).to_contain_text("they looks most at")
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -122,7 +124,7 @@ def test_sinks_are_excluded_and_their_weight_is_shown(show: Show, development: A
     word(page, "query", 10).click()
     row = plain(development.subject("kids"), 2, [3])[10]
     switch = page.locator("label", has=page.get_by_role("switch"))
-    expect(switch).to_contain_text("Set [CLS] and [SEP] aside: they take")
+    expect(switch).to_contain_text("Set [CLS] and [SEP] aside (they take")
     said = float(switch.text_content().split("take ")[1].split(" of")[0])
     assert abs(said - (row[0] + row[15])) < TWO_DIGITS
     switch.click()
@@ -181,7 +183,7 @@ def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
     page = show("served", address="#layer=1&head=1&query=they")
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_have_count(1)
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="CSV", exact=True).click()
+        save_as(page, "CSV")
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))[1:]
     found = [float(row[2]) for row in rows]
     np.testing.assert_allclose(found, plain(development.subject("kids"), 1, [1])[10], atol=1e-6)
@@ -192,8 +194,9 @@ def test_heads_that_link_two_words_are_listed_strongest_first(show: Show, develo
     page = show(host, address="#query=they" if host != "blob" else "")
     word(page, "query", 10).click(force=True) if host == "blob" else None
     word(page, "key", 2).click()
-    panel = page.get_by_role("complementary", name="Which heads?")
+    panel = page.locator(".regard-which")
     expect(panel).to_contain_text("they → kids")
+    panel.locator("summary").click()
     reading = development.subject("kids")
     table = reading.heads_for("they", "kids")
     expected = [f"{layer} · {head}" for layer, head in zip(table["layer"], table["head"], strict=True)]
@@ -228,7 +231,7 @@ def test_norms_means_and_rollout_can_be_shown(show: Show, settle: Settle, develo
         settle(page)
         np.testing.assert_allclose(numbers(page, "key"), row, atol=TWO_DIGITS + 2e-3 * max(row))
         expect(page.get_by_role("combobox", name="Layer")).to_be_visible(visible=kind == "norm")
-    page.get_by_role("tab", name="Matrix").click()
+    open_view(page, "Map")
     settle(page)
     expect(page.locator(".regard-matrix-about")).to_have_text("Rollout through all layers")
 

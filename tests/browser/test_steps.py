@@ -18,6 +18,7 @@ from regard.layers import Encoder, Linear, MultiHead, RMSNorm
 from regard.reading import Reading
 
 from ..small_models import writer
+from .conftest import open_adjust, open_view, save_as
 
 HOSTS = ("served", "file", "blob")
 E = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], np.float64)
@@ -83,11 +84,15 @@ def _more_subjects(development: Any) -> Iterator[None]:
 
 def opened(show: Show, host: str, subject: str, query: str = "", head: int = 0, **options: Any) -> Page:
     page = show(host, subject, **options)
-    page.get_by_role("tab", name="Steps", exact=True).click()
+    open_view(page, "One number")
+    open_adjust(page)
+    table = page.locator(".regard-steps-all")
+    if table.count():
+        table.locator("summary").first.click()
     if head:
         page.get_by_role("button", name=f"Head {head}", exact=True).click()
     if query:
-        page.get_by_role("group", name="Query").get_by_role("button", name=query, exact=True).first.click()
+        page.get_by_role("listbox", name="Query").get_by_role("option", name=query, exact=True).first.click()
         expect(page.locator(".regard-steps-heading", has_text=f"Query {query}:")).to_be_visible()
     expect(page.locator(".regard-steps-table tbody tr").first).to_be_visible()
     expect(page.locator(".regard-steps > * > [aria-busy], .regard-steps > [aria-busy]").first).to_have_attribute(
@@ -121,7 +126,7 @@ def slide(page: Page, label: str, value: str) -> None:
 def test_the_worked_example_shows_the_numbers_of_the_lecture(show: Show, host: str, subject: str) -> None:
     page = opened(show, host, subject)
     for word in WORDS:
-        page.get_by_role("group", name="Query").get_by_role("button", name=word).click()
+        page.get_by_role("listbox", name="Query").get_by_role("option", name=word).click()
         expect(page.locator(".regard-steps-heading").filter(has_text="Query ")).to_have_text(
             f"Query {word}: d_k = 4, √d_k = 2"
         )
@@ -209,7 +214,7 @@ def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
     expect(page.get_by_text("the other views show the original example")).to_be_visible()
     page.get_by_label("cat, 0", exact=True).fill("much")
     expect(page.get_by_label("cat, 0", exact=True)).to_have_attribute("aria-invalid", "true")
-    page.get_by_role("button", name="Reset").first.click()
+    page.locator(".regard-steps-edited").get_by_role("button", name="Reset").click()
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
@@ -235,7 +240,7 @@ def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Sho
     assert shown == pytest.approx((output @ w_o).tolist(), abs=0.006)
     expect(page.get_by_text("× W_Q (3 × 2) =")).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name="CSV", exact=True).click()
+        save_as(page, "CSV")
     path = tmp_path / "page.csv"
     download.value.save_as(path)
     verdicts = regard.teaching.check_notes(path).verdicts
@@ -255,6 +260,7 @@ def test_exports_say_where_their_numbers_come_from(
     settle(page)
     for name in ("CSV", "LaTeX", "SVG"):
         assert "edited: temperature 2.00" in exported(page, name)
+    open_adjust(page)
     page.get_by_role("button", name="Reset", exact=True).click()
     page.get_by_role("radio", name="A small example to edit").check()
     settle(page)
@@ -314,12 +320,12 @@ def test_a_long_text_shows_its_strongest_keys_with_their_exact_weights(show: Sho
 def test_the_flow_and_the_table_can_be_exported(show: Show) -> None:
     page = opened(show, "served", "worked", "cat")
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="CSV", exact=True).click()
+        save_as(page, "CSV")
     lines = waiting.value.path().read_text(encoding="utf-8").splitlines()
     assert lines[0] == "Word,q,k,v,score,score/√d_k,softmax,softmax × v,sum,source"
     assert lines[2].startswith("cat,0 1 0 1,0 1 0 1,0 1 0 1,2,1,0.42231879825")
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="SVG", exact=True).click()
+        save_as(page, "SVG")
     assert "Σ weight · v" in waiting.value.path().read_text(encoding="utf-8")
 
 
@@ -373,14 +379,14 @@ def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any,
     operators = page.locator(".regard-origin-operator").all_text_contents()
     assert operators[0] == "+" and operators[-1] == "× W_Q (16 × 4) + b_Q ="
     assert labels_of_origin(page)[-2:] == ["x (1 × 16)", "q (1 × 4)"]
-    page.get_by_role("button", name=re.compile("^position 7")).click()
+    page.get_by_role("option", name=re.compile("^position 7")).click()
     model = reading.reader.transformer
     ids = np.array([token.id for token in reading.tokens])
     steps = {step.name: np.asarray(step.value) for step in model.embedding_steps(ids, separate=True)}
     added = (steps["positioned"] - steps["embedding"])[place]
     assert opened_numbers(page, ".regard-origin") == pytest.approx(added.tolist(), abs=0.006)
     page.get_by_role("radio", name="k", exact=True).check()
-    page.locator("[data-origin=projected] button").click()
+    page.locator("[data-origin=projected] [role=option]").click()
     row = page.get_by_role("button", name=re.compile("^k, number 2:"))
     row.click()
     w = np.asarray(reading.blocks[0].attention.w_k.weight)[2]
@@ -407,7 +413,7 @@ def test_rope_turns_the_query_by_its_position(show: Show, settle: Any, developme
     x, block = np.asarray(reading.states[0])[place], reading.blocks[0]
     straight = np.asarray(block.attention.w_q.weight)[:4] @ np.asarray(block.norm_1(x[None]))[0]
     assert before == pytest.approx(straight.tolist(), abs=0.012)
-    page.locator("[data-origin=turned] button").click()
+    page.locator("[data-origin=turned] [role=option]").click()
     page.get_by_role("button", name=re.compile("^q, number 0:")).click()
     expect(page.locator(".regard-worked")).to_contain_text(f"Position {place} turns the numbers 0 and 2")
 
@@ -429,26 +435,72 @@ def test_every_number_opens_into_its_arithmetic(show: Show) -> None:
     expect(page.locator(".regard-worked")).to_contain_text("= 0.578")
 
 
-def test_the_story_is_played_on_request(show: Show) -> None:
-    page = opened(show, "served", "edited", "cat")
-    line = page.locator(".regard-story-line button")
-    assert line.all_text_contents()[:5] == ["x · W_Q", "q · k", "÷ √d_k", "softmax", "Σ weight · v"]
-    page.clock.install()
+# Whether an element is on the screen below the header and the story, at least its beginning.
+IN_SIGHT = """el => {
+  const { top, bottom } = el.getBoundingClientRect();
+  const story = document.querySelector('.regard-story').getBoundingClientRect();
+  return top >= story.bottom - 1 && Math.min(bottom, top + 120) <= innerHeight;
+}"""
+
+
+def test_the_story_waits_for_the_reader_and_shows_what_it_explains(show: Show) -> None:
+    page = opened(show, "served", "encoder", "lions", width=1366, height=768)
+    page.get_by_role("button", name="Adjust", exact=True).click()
+    line = page.locator(".regard-story-line li")
+    assert line.all_text_contents()[:6] == ["+ position", "x · W_Q", "q · k", "÷ √d_k", "softmax", "Σ weight · v"]
     page.get_by_role("button", name="▶ Play").click()
-    expect(line.nth(0)).to_have_attribute("aria-current", "step")
-    faded = page.locator("thead [data-column=weight]")
+    expect(line.nth(0)).to_have_attribute("aria-selected", "true")
+    faded = page.locator("[data-stage-card=weight]")
     expect(faded).to_have_css("opacity", "0.12")
-    page.clock.run_for(2300 * 3)
-    expect(line.nth(3)).to_have_attribute("aria-current", "step")
-    expect(faded).to_have_css("opacity", "1")
-    expect(page.locator(".regard-story-said")).to_contain_text("“sat” gets 0.42")
-    page.get_by_role("button", name="❚❚ Pause").click()
-    page.clock.run_for(10_000)
-    expect(line.nth(3)).to_have_attribute("aria-current", "step")
-    line.nth(1).click()  # a stage by itself
-    expect(page.locator(".regard-story-said")).to_contain_text("q · k")
-    line.nth(1).click()
+    page.wait_for_timeout(2500)
+    expect(line.nth(0)).to_have_attribute("aria-selected", "true")  # nothing moves without the reader
+    for place in range(1, line.count()):
+        page.get_by_role("button", name="Next ›").click()
+        expect(line.nth(place)).to_have_attribute("aria-selected", "true")
+        stage = line.nth(place).get_attribute("data-stage-name")
+        parts = {"origin": ".regard-origin", "after": ".regard-steps-after", "next": ".regard-steps-next"}
+        explained = parts.get(stage or "", f"[data-stage-card={stage}]")
+        page.wait_for_function(f"(at) => ({IN_SIGHT})(document.querySelector(at))", arg=explained)
+    expect(line.last).to_have_text(re.compile("later layers|next token"))
+    page.get_by_role("button", name="Show all").click()
     expect(page.locator("[data-stage]")).to_have_count(0)
+    line.nth(2).click()  # a stage by itself
+    expect(page.locator(".regard-story-said")).to_contain_text("q · k")
+    line.nth(2).click()
+    expect(page.locator("[data-stage]")).to_have_count(0)
+
+
+def test_one_number_is_the_weight_of_one_word_in_every_step(show: Show, development: Any) -> None:
+    page = opened(show, "served", "kids", "they", head=2)
+    attention = development.subject("kids").attention(0)
+    scores = np.asarray(attention.queries[2], np.float64)[10] @ np.asarray(attention.keys[2], np.float64).T
+    weights = softmax(scores / np.sqrt(attention.queries.shape[-1]))
+    for place in (int(np.argmax(weights)), 3):
+        page.locator(f".regard-number-bars [data-key='{place}']").click(force=True)
+        expect(page.locator(".regard-number-answer")).to_have_text(f"{weights[place]:.2f}")
+        expect(page.locator("[data-stage-card=score] b")).to_have_text(f"{scores[place]:.2f}".replace("-", "−"))
+
+
+@pytest.mark.parametrize("host", ["served", "file"])
+def test_matrices_can_be_written_for_lectures_that_multiply_by_the_transpose(
+    show: Show, host: str, tmp_path: Path
+) -> None:
+    """x · Wᵀ: headings, shapes, the numbers that are shown and typed, and the export, which `regard check` reads."""
+    page = opened(show, host, "uneven", "cat")
+    page.get_by_role("radio", name="x · Wᵀ").check()
+    expect(page.locator(".regard-story-line li").first).to_have_text("x · W_Qᵀ")
+    expect(page.locator(".regard-matrix-edited", has_text="W_Q")).to_contain_text("W_Q: 2 × 3")
+    expect(page.locator(".regard-origin-operator").last).to_contain_text("× W_Qᵀ (W 2 × 3)")
+    entry = page.get_by_role("textbox", name="W q row 0, 2")  # one number of the first row of W, as it is written
+    entry.fill("2")
+    with page.expect_download() as waiting:
+        save_as(page, "CSV")
+    path = tmp_path / "steps.csv"
+    waiting.value.save_as(path)
+    assert "product,x W^T" in path.read_text(encoding="utf-8")
+    verdicts = regard.teaching.check_notes(path).verdicts
+    assert {verdict.kind for verdict in verdicts} == {"right"}
+    assert {"query", "score", "weight", "output", "projected"} <= {verdict.step for verdict in verdicts}
 
 
 def test_a_change_is_named_in_every_column_that_it_changes(show: Show) -> None:
@@ -513,7 +565,7 @@ def test_a_small_example_can_be_edited_beside_every_text(show: Show, host: str) 
     assert numbers(column(page, "softmax")) == pytest.approx(softmax(scores / 2).tolist(), abs=0.006)
     page.get_by_role("button", name="Remove word 0").click()
     assert column(page, "Word") == ["dog", "sat", "down"]
-    page.get_by_role("button", name="Reset").first.click()
+    page.locator(".regard-steps-edited").get_by_role("button", name="Reset").click()
     assert column(page, "softmax") == WEIGHTS["cat"]
     page.get_by_role("radio", name="This text").check()
     expect(page.locator(".regard-steps-table tbody tr")).to_have_count(16)
@@ -525,7 +577,8 @@ def test_the_studio_follows_a_change_and_has_the_example(
     page = new_page()
     page.goto(small_studio)
     settle(page)
-    page.get_by_role("tab", name="Steps", exact=True).click()
+    open_view(page, "One number")
+    open_adjust(page)
     page.get_by_role("button", name="Silence head 1").click()
     expect(page.locator(".regard-steps-next")).to_contain_text("With this change in layer 0")
     expect(page.locator(".regard-next-table thead")).to_contain_text("before")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,6 +20,8 @@ from regard.models import progress
 from regard.models.errors import TooLong
 from regard.reading import Reading
 from regard.reading.reader import BlockShape
+
+from .conftest import choose_model, expect_view, open_adjust, open_view
 
 MOST_WORDS = 600
 
@@ -48,7 +50,7 @@ class Reader:
         read = Reading.of(attention, values, words=words, text=text, model="words")
         # As if it came from a model that writes, of one block: the studio offers to continue the text.
         states = np.zeros((2, len(words), 8), np.float32)
-        return replace(read, states=tuple(states), blocks=self.blocks, reader=self)
+        return replace(read, states=tuple(states), blocks=self.blocks, reader=cast(Any, self))
 
     transformer = Transformer.seeded(MOST_WORDS, 8, 2, encoders=1)
     blocks = transformer.encoders
@@ -89,7 +91,7 @@ def studio(reader: Reader, monkeypatch: pytest.MonkeyPatch, run_studio: Any) -> 
 
     here = {"minilm"}
     monkeypatch.setattr("regard.studio.library.models_here", lambda: here)
-    library = Library("words", load=lambda name: reader, fetch=fetch)
+    library = Library("words", load=lambda name: cast(Any, reader), fetch=fetch)
     library.model("words")
     with run_studio(library, "The cat sat", before_end=reader.go_on.set) as address:
         yield address
@@ -99,6 +101,7 @@ def opened(new_page: Callable[..., Page], address: str) -> Page:
     page = new_page()
     page.goto(address)
     expect(words(page)).to_have_text(["The", "cat", "sat"])
+    open_adjust(page)
     return page
 
 
@@ -190,7 +193,7 @@ def test_axe_finds_nothing(new_page: Callable[..., Page], studio: str, axe: str,
     for width, height in ((360, 740), (1400, 900)):
         page.set_viewport_size({"width": width, "height": height})
         for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=theme)
             settle(page)
             found = page.evaluate("axe.run(document)")
             assert [problem["id"] for problem in found["violations"]] == [], (width, theme)
@@ -253,7 +256,7 @@ def test_back_and_forward_go_through_texts_and_views(new_page: Callable[..., Pag
     expect(page).to_have_url(re.compile("text=The%20cat%20sat"))
     box(page).fill("Birds fly")
     expect(page).to_have_url(re.compile("text=Birds%20fly"))
-    page.get_by_role("tab", name="Matrix").click()
+    page.get_by_role("radio", name="Map", exact=True).check()
     expect(page).to_have_url(re.compile("view=matrix"))
     page.go_back()
     expect(words(page)).to_have_text(["Birds", "fly"])
@@ -263,7 +266,7 @@ def test_back_and_forward_go_through_texts_and_views(new_page: Callable[..., Pag
     page.go_forward()
     expect(words(page)).to_have_text(["Birds", "fly"])
     page.go_forward()
-    expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "Map")
 
 
 def test_two_tabs_do_not_disturb_each_other(new_page: Callable[..., Page], studio: str, settle: Any) -> None:
@@ -275,8 +278,8 @@ def test_two_tabs_do_not_disturb_each_other(new_page: Callable[..., Page], studi
         box(tab).fill(f"Tab two {number}")
         expect(words(tab)).to_have_text(["Tab", "two", str(number)])
     page.locator(".regard-sentence-word").nth(1).click()
-    expect(page.locator(".regard-sentence-said")).to_contain_text("cat attends most to")
-    page.get_by_role("tab", name="Steps").click()
+    expect(page.locator(".regard-sentence-said")).to_contain_text("cat looks most at")
+    open_view(page, "One number")
     settle(page)
     expect(page.get_by_role("alert")).to_have_count(0)
     expect(page).to_have_url(re.compile("text=The%20cat%20sat"))
@@ -330,7 +333,7 @@ def test_an_empty_text_dims_the_old_picture(new_page: Callable[..., Page], studi
 def test_a_model_is_downloaded_only_after_asking(new_page: Callable[..., Page], studio: str, reader: Reader) -> None:
     page = opened(new_page, studio)
     reader.go_on.clear()
-    page.get_by_label("Model").select_option("smollm2")
+    choose_model(page, "smollm2")
     problem = page.get_by_role("alert")
     expect(problem).to_contain_text("98 MB to download, licence Apache-2.0")
     expect(page.locator(".regard-stale")).to_have_count(1)
@@ -347,7 +350,7 @@ def test_a_model_is_downloaded_only_after_asking(new_page: Callable[..., Page], 
 
 def test_a_download_can_be_declined(new_page: Callable[..., Page], studio: str) -> None:
     page = opened(new_page, studio)
-    page.get_by_label("Model").select_option("smollm2")
+    choose_model(page, "smollm2")
     page.get_by_role("button", name="Back to the text shown").click()
     expect(page.get_by_label("Model")).to_have_value("words")
     expect(page.locator(".regard-stale")).to_have_count(0)

@@ -68,3 +68,18 @@ def test_axe_finds_nothing_and_nothing_is_cut_off(
     found: Any = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     assert [(one["id"], [node["html"][:160] for node in one["nodes"]]) for one in found["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_right_keys_have_a_legend_and_stand_out_on_every_weight(run: Page) -> None:
+    expect(run.get_by_text("framed: the right key of the row's word")).to_be_visible()
+    # Both a dark and a light line frame a right key, so that one of them differs from the cell whatever its colour.
+    colours = run.evaluate(
+        """() => {
+          const canvas = document.querySelector(".regard-training-matrix");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const found = new Set();
+          for (let at = 0; at < data.length; at += 4) found.add([...data.slice(at, at + 3)].join());
+          return [...found];
+        }"""
+    )
+    assert {"27,31,39", "255,255,255"} <= set(colours)

@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from .conftest import expect_view, open_view, titles
 from .test_hosts import findings
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
-# How many controls a page shows: what a person can press, each list of words or dots counting once.
+# How many controls the first screen shows: what Tab stops at, so that levels, dots and options that exclude each other
+# count once each. The words of the sentence are no controls.
 CONTROLS = """() => {
-  const all = document.querySelectorAll('button, a[href], input, select, textarea, summary, [role=listbox]');
-  const isShown = (el) => el.checkVisibility({ visibilityProperty: true }) && !el.matches('.regard-skip');
-  return [...all].filter(isShown).length;
+  const all = document.querySelectorAll('button, a[href], input, select, textarea, summary, circle[tabindex]');
+  const isSeen = (el) => {
+    const { top, bottom, width } = el.getBoundingClientRect();
+    return width && bottom > 0 && top < innerHeight && el.checkVisibility({ visibilityProperty: true });
+  };
+  const stops = [...all].filter((el) => isSeen(el) && el.tabIndex >= 0 && !el.matches('.regard-skip'));
+  const radios = stops.filter((el) => el.type === 'radio');
+  return stops.length - radios.length + new Set(radios.map(({ name }) => name)).size;
 }"""
 
 AT_REST = "Promise.allSettled(document.getAnimations().map((one) => one.finished)).then(() => null)"
@@ -71,8 +78,8 @@ def test_a_newcomer_guesses_sees_the_vote_and_opens_one_head_by_mouse(
     box = dot.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(page.get_by_role("tab", name="Sentence")).to_have_attribute("aria-selected", "true")
-    expect(page.get_by_role("button", name=f"Head {choice.head}", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect_view(page, "Threads")
+    expect(page.locator(".regard-place-name")).to_have_text(f"Layer {choice.layer}, head {choice.head}")
     expect(page.locator(".regard-sentence-word[aria-selected=true]")).to_contain_text("they")
     expect(page).to_have_url(re.compile("view=sentence"))
     page.go_back()
@@ -99,7 +106,7 @@ def test_the_same_by_keyboard(show: Show, development: Any, opening: bool) -> No
     page.keyboard.press("ArrowRight")
     expect(page.locator(".regard-vote-hint")).to_contain_text("Layer 0, head 1 looks at")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Head 1", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".regard-place-name")).to_have_text("Layer 0, head 1")
 
 
 def test_the_same_by_touch(
@@ -116,7 +123,7 @@ def test_the_same_by_touch(
     dot.scroll_into_view_if_needed()
     box = dot.bounding_box()
     page.touchscreen.tap(box["x"] + 3, box["y"] + 3)
-    expect(page.get_by_role("tab", name="Sentence")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "Threads")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -152,19 +159,17 @@ def test_nothing_overflows_and_the_sentence_is_on_the_first_screen(
 @pytest.mark.parametrize("address", ["#layer=1", "#head=2", "#query=lions", "#view=grid", "#view=sentence"])
 def test_whoever_asks_for_a_place_lands_there(show: Show, opening: bool, address: str) -> None:
     page = show("served", address=address)
-    tab = "Grid" if "grid" in address else "Sentence"
-    expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
+    expect_view(page, "Small maps" if "grid" in address else "Threads")
     expect(page.locator(".regard-vote-stage")).to_have_count(0)
 
 
-def test_all_views_are_one_tap_away_and_lead_back(show: Show, opening: bool) -> None:
+def test_every_level_and_view_is_one_or_two_taps_away_and_leads_back(show: Show, opening: bool) -> None:
     page = show("served")
-    expect(page.get_by_role("tab")).to_have_count(0)  # none is visible
-    page.get_by_role("button", name="All views").click()
-    expect(page.get_by_role("tab", name="Sentence")).to_have_attribute("aria-selected", "true")
-    titles = ["Vote", "Sentence", "Grid", "Matrix", "Steps", "In context", "Words", "Architecture", "Lookup"]
-    assert set(titles) <= set(page.get_by_role("tab").all_text_contents())
-    page.get_by_role("tab", name="Vote").click()
+    every = ["Heads", "One head", "One number", "Small maps", "Map", "In context", "Words", "Architecture", "Lookup"]
+    assert set(every) <= {*titles(page), "Small maps"}
+    for title in every:
+        open_view(page, title)
+    open_view(page, "Sentence")
     expect(page.locator(".regard-vote-said")).to_contain_text("Tap a word.")
 
 
@@ -183,12 +188,11 @@ def test_a_reload_and_a_returning_visit_do_not_ask_again(
     page.goto(plain)  # another visit: the votes, without the guess
     settle(page)
     expect(page.locator(".regard-vote-said")).to_contain_text("heads")
-    page.get_by_role("button", name="All views").click()
-    page.get_by_role("tab", name="Grid").click()
+    open_view(page, "Small maps")
     page.goto("about:blank")
     page.goto(plain)
     settle(page)
-    expect(page.get_by_role("tab", name="Grid")).to_have_attribute("aria-selected", "true")
+    expect_view(page, "Small maps")
 
 
 def test_votes_form_layer_by_layer_and_no_dot_is_lost(show: Show, development: Any, opening: bool) -> None:
@@ -265,8 +269,8 @@ def test_a_page_from_disk_offers_only_what_it_can_do(show: Show, opening: bool) 
 
 def test_a_notebook_opens_with_the_sentence_and_has_the_vote(show: Show, development: Any, opening: bool) -> None:
     page = show("blob")
-    expect(page.get_by_role("tab", name="Sentence")).to_have_attribute("aria-selected", "true")
-    page.get_by_role("tab", name="Vote").click()
+    expect_view(page, "Threads")
+    open_view(page, "Sentence")
     word(page, "kids").click()
     assert counts(page) == expected(development.subject("kids"), "they")
 
@@ -355,7 +359,7 @@ def test_the_first_run_without_a_model_says_what_to_do(
     from .conftest import Known
 
     known = {"small": Known("small", "a small model", 91_000_000, "MIT")}
-    monkeypatch.setattr(library.store, "CATALOGUE", known)
+    monkeypatch.setattr("regard.studio.library.store.CATALOGUE", known)
     monkeypatch.setattr(library, "models_here", lambda: set())
     with run_studio(library.Library("small"), development.KIDS) as address:
         page = new_page()

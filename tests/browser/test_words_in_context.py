@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from .conftest import open_view
+
 HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -25,7 +27,7 @@ def weights(development: Any, name: str, layer: int, head: int) -> Any:
 
 def opened(show: Show, host: str, name: str = "kids") -> Page:
     page = show(host, name)
-    page.get_by_role("tab", name="Words").click()
+    open_view(page, "Words")
     expect(page.locator(".regard-words-bars button").first).to_be_visible()
     return page
 

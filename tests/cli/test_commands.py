@@ -5,9 +5,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import regard
@@ -165,14 +168,15 @@ def test_out_writes_what_its_ending_says(tmp_path, ending):
 def test_png_is_a_picture(tmp_path):
     pytest.importorskip("typst")
     path = tmp_path / "cat.png"
-    said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--figure", "bars", "--out", str(path))
+    said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--out", str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("figure", ["heat-map", "flow", "bars"])
-def test_figures_by_name(figure):
-    drawn = said("steps", "--example", "cat-sat", "--query", "cat", "--key", "sat", "--figure", figure)
-    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+def test_figures_show_all_words_one_query_or_a_query_and_a_key():
+    chosen: tuple[list[str], ...] = [], ["--query", "cat"], ["--query", "cat", "--key", "sat"]
+    drawn = [said("steps", "--example", "cat-sat", *words, "--show", "svg") for words in chosen]
+    assert all(ElementTree.fromstring(figure).tag.endswith("svg") for figure in drawn)
+    assert len(set(drawn)) == 3
 
 
 # Texts of all kinds
@@ -256,16 +260,15 @@ def test_endless_input_is_refused(tmp_path, monkeypatch):
         (["steps", "--example", "dog-ran"], "cat-sat"),
         (["steps", "--example", "car"], "dictionary"),
         (["steps", "a", "--example", "cat-sat"], "its own text"),
-        (["steps", "The cat sat", "--query", "dog"], "not among the words"),
+        (["steps", "The cat sat", "--query", "dog"], "`--query` is 'dog', which is not among the words"),
         (["steps", "The cat sat", "--query", "9"], "3 words"),
         (["steps", "The cat sat", "--head", "1"], "no head 1"),
         (["steps", "--example", "cat-sat", "--heads", "3"], "evenly"),
         (["steps", "The cat sat", "--heads", "0"], "--heads"),
         (["steps", "The cat sat", "--show", "poem"], "--show"),
         (["steps", "The cat sat", "--out", "cat.foo"], "--show"),
-        (["steps", "The cat sat", "--figure", "flow"], "--query"),
-        (["steps", "The cat sat", "--figure", "bars", "--query", "cat"], "--key"),
-        (["steps", "The cat sat", "--figure", "flow", "--show", "csv"], "svg, png or pdf"),
+        (["steps", "The cat sat", "--key", "sat"], "--query"),
+        (["steps", "The cat sat", "--query", "cat", "--key", "dog"], "`--key` is 'dog'"),
         (["examples", "nothing"], "cat-sat"),
         (["scaling", "--divisor", "0"], "positive"),
         (["scaling", "--divisor", "poem"], "expected a number"),
@@ -458,7 +461,7 @@ LONG = "x" * 9000
 
 
 LONG_ARGUMENTS = [
-    ["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["steps", "--figure", LONG],
+    ["check", LONG], ["examples", LONG], ["see", "--file", LONG], [LONG], ["compare", "copy", "--set", LONG],
     ["heads", "page", LONG],
 ]  # fmt: skip
 
@@ -470,10 +473,23 @@ def test_a_long_argument_does_not_make_a_long_message(arguments):
     assert "xxx" in finished.stderr and ("…" in finished.stderr or "..." in finished.stderr)
 
 
-@pytest.mark.parametrize("option", ["--vocabulary", "--pairs", "--length", "--batch", "--steps"])
-def test_numbers_too_large_to_train_with_are_refused_in_a_sentence(tmp_path, option):
-    message = refused("train", "lookup", option, "9" * 26, "--out", str(tmp_path / "out"))
-    assert f"`{option.removeprefix('--')}` is 99999" in message and "expected an integer from " in message
+@pytest.mark.parametrize("name", ["vocabulary", "pairs", "length", "batch"])
+def test_numbers_too_large_to_train_with_are_refused_in_a_sentence(tmp_path, name):
+    message = refused("train", "lookup", "--set", f"{name}={'9' * 26}", "--out", str(tmp_path / "out"))
+    assert f"`{name}` is 99999" in message and "expected an integer from " in message
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("batch", "expected NAME=VALUE with length, pairs, vocabulary, batch, rate"),
+        ("batches=3", "Did you mean 'batch'"),
+        ("batch=many", "--set batch=many: expected a number"),
+        ("batch=2,batch=3", "sets batch twice"),
+    ],
+)
+def test_settings_that_a_task_does_not_have_are_refused(tmp_path, setting, complaint):
+    assert complaint in refused("train", "copy", "--set", setting, "--out", str(tmp_path / "out"))
 
 
 def test_a_model_too_large_to_train_is_refused_in_a_sentence(tmp_path):
@@ -520,3 +536,23 @@ def test_steps_write_a_spreadsheet_with_formulas(tmp_path):
     cells = [cell for row in openpyxl.load_workbook(tmp_path / "steps.xlsx").active.iter_rows() for cell in row]
     assert any(cell.data_type == "f" for cell in cells)
     assert "does not write xlsx" in refused("scaling", "--out", str(tmp_path / "scaling.xlsx"))
+
+
+# Options
+
+
+COMMAND_FILES = sorted((Path(regard.__file__).parent / "cli").rglob("*.py"))
+FIGURE_OPTIONS = {"aspect", "font_size", "no_caption"}  # of every command that draws
+MOST_OPTIONS = {"steps": 15}  # of all others: ten, beside those of figures
+
+
+def test_commands_have_few_options():
+    for name, command in cast(TyperGroup, get_command(app)).commands.items():
+        options = [one for one in command.params if one.param_type_name == "option" and one.name not in FIGURE_OPTIONS]
+        assert len(options) <= MOST_OPTIONS.get(name, 10), name
+
+
+def test_a_command_is_a_short_file():
+    """What is longer holds something that belongs into the library."""
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in COMMAND_FILES}
+    assert {name: count for name, count in lines.items() if count > 150} == {}

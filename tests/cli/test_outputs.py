@@ -97,8 +97,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 def test_a_figure_that_cannot_be_drawn_leaves_the_other_file(tmp_path):
     path = tmp_path / "cat.csv"
     path.write_text(OLD)
-    finished = run("steps", "--example", "cat-sat", "--out", str(path), "--out", str(tmp_path / "a.svg"), "--figure",
-                   "flow")  # fmt: skip
+    slide = ("--aspect", "16:9", "--font-size", "199")
+    finished = run("steps", "--example", "cat-sat", "--out", str(path), "--out", str(tmp_path / "a.svg"), *slide)
     assert finished.exit_code == 2
     assert path.read_text() == OLD
 

@@ -118,7 +118,7 @@ def test_columns_and_cells_follow_from_the_weights(scores: Scores, weights: Draw
     assert_allclose(generic.backflow(scores, state, rows), expected.swapaxes(2, 3) @ rows, **CLOSE)
     row_edges, column_edges = np.array([1, 2, 5, 7]), np.array([0, 4, 5, 10])
     for pool, join in (("sum", np.sum), ("max", np.max)):
-        found = generic.pooled(scores, state, row_edges, column_edges, pool)  # type: ignore[arg-type]
+        found = generic.pooled(scores, state, row_edges, column_edges, pool)
         for r, c in np.ndindex(3, 3):
             cell = expected[:, :, row_edges[r] : row_edges[r + 1], column_edges[c] : column_edges[c + 1]]
             assert_allclose(found[:, :, r, c], join(cell, axis=(2, 3)), **CLOSE)

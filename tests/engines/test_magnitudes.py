@@ -173,7 +173,9 @@ def test_float64_scores_up_to_1e300_against_exact_rationals(engine: str) -> None
     for magnitude in (1e-140, 1.0, 1e8, 1e149):
         q, k = (rng.normal(size=(count, 6)) * magnitude for count in (7, 11))
         v = rng.normal(size=(11, VALUE_SIZE))
-        exact = [[sum(Fraction(a) * Fraction(b) for a, b in zip(x, y, strict=True)) for y in k] for x in q]
+        exact = [
+            [sum((Fraction(a) * Fraction(b) for a, b in zip(x, y, strict=True)), Fraction()) for y in k] for x in q
+        ]
         scale = float(Fraction(30) / max(abs(score) for row in exact for score in row))
         with using(engine):
             A = regard.Attention(for_engine(engine, q), for_engine(engine, k), scale=scale)

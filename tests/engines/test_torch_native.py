@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,14 @@ from regard import errors
 from regard.engines import generic, select
 from regard.engines.interface import ACTIVATIONS
 
+from ..engine_names import using
 from . import torch_cases as cases
-from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, QUERY, VALUE_SIZE, everything, in_tensors, one_thread, scores_of
+from .torch_cases import (
+    CLOSE,
+    check_against_reference,
+    check_narrow_type,
+    one_thread,
+)
 
 torch = pytest.importorskip("torch")
 if select.NATIVE_PROBLEM:
@@ -24,14 +29,11 @@ if select.NATIVE_PROBLEM:
 from regard.engines import torch_native  # noqa: E402
 
 Draw = Callable[..., Any]
-CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
 
 
 @pytest.fixture(autouse=True)
-def native_computes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(select, "WANTED", "native")
-    monkeypatch.setattr(select, "_for_tensors", {})
-    with one_thread():
+def native_computes() -> Iterator[None]:
+    with using("torch_native"), one_thread():
         yield
 
 
@@ -42,36 +44,14 @@ def test_it_computes() -> None:
 
 @pytest.mark.parametrize("mask", [*cases.MASKS, None])
 def test_says_what_the_reference_says(draw: Draw, mask: Any) -> None:
-    mask = cases.MASKS.get(mask)
-    scores, values = scores_of(draw, mask), draw(BATCH, KEY_HEAD, KEY, VALUE_SIZE)
-    flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
-    expected = everything(generic, scores, values, flow)
-    for tensors in (in_tensors(scores), in_tensors(scores, mask)):  # a mask of NumPy arrays, and one of tensors
-        found = everything(torch_native, tensors, torch.from_numpy(values), torch.from_numpy(flow))
-        for name, array in expected.items():
-            assert found[name].numpy().dtype == array.dtype, name
-            assert_allclose(found[name].numpy(), array, err_msg=name, **CLOSE)
+    check_against_reference(torch_native, draw, cases.MASKS.get(mask))
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32"])
 def test_narrow_types_are_computed_in_single_precision(draw: Draw, kind: str) -> None:
     dtype = getattr(torch, kind)
-    tensors = in_tensors(scores_of(draw, cases.MASKS["intervals"], np.float32))
-    narrow = {name: getattr(tensors, name).to(dtype) for name in ("queries", "keys", "bias", "sinks")}
-    values, flow = (torch.from_numpy(draw(*shape)).to(dtype) for shape in SHAPES_OF_VALUES_AND_FLOW)
-    found = everything(torch_native, replace(tensors, **narrow), values, flow)
-    exact = {name: array.double().numpy() for name, array in narrow.items()}
-    exact |= {"relative": tensors.relative.double().numpy(), "offset": tensors.offset.numpy()}
-    expected = everything(generic, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
-    for name, array in expected.items():
-        is_narrow = found[name].dtype == dtype
-        # Half a unit in the last place of the type; gradients are of outputs that were rounded before.
-        bound = 4 * torch.finfo(dtype).eps if is_narrow or "gradient" in name else 64 * torch.finfo(torch.float32).eps
-        assert_allclose(found[name].double().numpy(), array, rtol=bound, atol=bound, err_msg=name)
+    found = check_narrow_type(torch_native, draw, dtype)
     assert {found[name].dtype for name in ("output", "backflow", "gradient of keys", "gradient of sinks")} == {dtype}
-
-
-SHAPES_OF_VALUES_AND_FLOW = (BATCH, KEY_HEAD, KEY, VALUE_SIZE), (BATCH, HEAD, QUERY, VALUE_SIZE)
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])

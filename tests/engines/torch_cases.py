@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import regard
+from regard.engines import generic
 from regard.engines.interface import RowState, Scores
 
 torch = pytest.importorskip("torch")
@@ -91,3 +94,36 @@ def everything(engine: Any, scores: Scores, values: Any, flow: Any) -> dict[str,
         "largest": engine.pooled(scores, state, *edges, "max"),
         **{f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)},
     }
+
+
+CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
+
+
+def check_against_reference(engine: Any, draw: Any, mask: regard.Mask | None) -> None:
+    """All that an engine says about tensors is what the generic engine says about arrays."""
+    scores, values = scores_of(draw, mask), draw(BATCH, KEY_HEAD, KEY, VALUE_SIZE)
+    flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
+    expected = everything(generic, scores, values, flow)
+    for tensors in (in_tensors(scores), in_tensors(scores, mask)):  # a mask of NumPy arrays, and one of tensors
+        found = everything(engine, tensors, torch.from_numpy(values), torch.from_numpy(flow))
+        for name, array in expected.items():
+            assert found[name].numpy().dtype == array.dtype, name
+            assert_allclose(found[name].numpy(), array, err_msg=name, **CLOSE)
+
+
+def check_narrow_type(engine: Any, draw: Any, dtype: Any) -> dict[str, Any]:
+    """All that an engine says about tensors of a narrow type, compared with float64."""
+    tensors = in_tensors(scores_of(draw, MASKS["intervals"], np.float32))
+    narrow = {name: getattr(tensors, name).to(dtype) for name in ("queries", "keys", "bias", "sinks")}
+    shapes = (BATCH, KEY_HEAD, KEY, VALUE_SIZE), (BATCH, HEAD, QUERY, VALUE_SIZE)
+    values, flow = (torch.from_numpy(draw(*shape)).to(dtype) for shape in shapes)
+    found = everything(engine, replace(tensors, **narrow), values, flow)
+    exact = {name: array.double().numpy() for name, array in narrow.items()}
+    exact |= {"relative": tensors.relative.double().numpy(), "offset": np.asarray(tensors.offset)}
+    expected = everything(generic, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
+    for name, array in expected.items():
+        is_narrow = found[name].dtype == dtype
+        # Half a unit in the last place of the type; gradients are of outputs that were rounded before.
+        bound = 4 * torch.finfo(dtype).eps if is_narrow or "gradient" in name else 64 * torch.finfo(torch.float32).eps
+        assert_allclose(found[name].double().numpy(), array, rtol=bound, atol=bound, err_msg=name)
+    return found

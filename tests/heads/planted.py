@@ -138,7 +138,9 @@ def _block(heads: list[tuple[np.ndarray, np.ndarray]], causal: bool) -> Encoder:
     return Encoder(
         MultiHead(
             Linear(w_q.astype(np.float32), bias.astype(np.float32)),
-            *(Linear(part.astype(np.float32)) for part in (w_k, w_v, w_o)),
+            Linear(w_k.astype(np.float32)),
+            Linear(w_v.astype(np.float32)),
+            Linear(w_o.astype(np.float32)),
             heads=count,
             causal=causal,
         ),

@@ -66,7 +66,7 @@ def test_silencing_equals_outputs_zeroed_in_transformers(tiny, heads):
 def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
     from dataclasses import replace
 
-    from regard.heads.ablation_effects import _gated, next_token_loss
+    from regard.heads.ablation_effects import _gated
 
     from .conftest import tiny_llama
 
@@ -82,8 +82,7 @@ def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
             blocks = list(model.blocks)
             blocks[layer] = _gated(blocks[layer], gates)
             changed = replace(model, transformer=replace(model.transformer, encoders=tuple(blocks)))
-            of_changed = Ablation.of(changed, ablation.documents)
-            losses.append(next_token_loss(changed.transformer, of_changed.together, of_changed.last))
+            losses.append(Ablation.of(changed, ablation.documents).loss)
         slope = (losses[1] - losses[0]) / (2 * step)
         assert estimates[layer, head] == pytest.approx(-slope, abs=2e-4, rel=0.02)
 
@@ -105,9 +104,27 @@ def test_each_head_has_an_effect_and_the_pruning_curve_ends_at_the_whole_model(t
 def test_a_layer_is_all_its_heads(tiny):
     model = tiny.open()
     ablation = Ablation.of(model, documents_of(model, TEXTS))
-    assert ablation.layer(1).hidden == ablation.without([(1, head) for head in range(model.heads)]).hidden
+    assert ablation.layers()[1].hidden == ablation.without([(1, head) for head in range(model.heads)]).hidden
 
 
 def test_a_head_that_is_not_there_is_named(tiny):
-    with pytest.raises(IndexError, match="head"):
+    with pytest.raises(IndexError, match="names head 99 of layer 0"):
         silenced(tiny.open(), [(0, 99)])
+
+
+def test_batches_do_not_change_effects(tiny, monkeypatch):
+    from regard.heads import ablation_effects
+    from regard.heads.documents import batches
+
+    model = tiny.open()
+    documents = documents_of(model, TEXTS)
+    whole = Ablation.of(model, documents)
+    expected = whole.effects([[(0, 1)], [], [(1, 2), (0, 0)]])
+    counts: list[int] = []
+    monkeypatch.setattr(ablation_effects, "batches", lambda some: batches(some, 7))
+    parts = Ablation.of(model, documents)
+    assert len(parts._batches()) > 2
+    for one, other in zip(parts.effects([[(0, 1)], [], [(1, 2), (0, 0)]], counts.append), expected, strict=True):
+        assert one.heads == other.heads and one.hidden == pytest.approx(other.hidden, abs=1e-6)
+        assert one.loss == (None if other.loss is None else pytest.approx(other.loss, abs=1e-5))
+    assert counts[-1] == 2 and counts == sorted(counts)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -315,7 +316,7 @@ for folder in sys.stdin:
 
 def test_of_two_processes_that_begin_different_corpora_in_one_folder_one_is_refused(tmp_path, folder):
     command = [sys.executable, "-c", CLAIMS, str(folder)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with contextlib.ExitStack() as stack:
         processes = []
         for number in range(2):
@@ -374,7 +375,7 @@ def test_examples_cover_the_tenths_and_point_at_the_words(whole):
 
 def test_the_strongest_links_of_each_head_are_among_the_examples(whole, folder):
     reader, manifest = model(str(folder)), atlas.Manifest.read(whole)
-    weights = {}
+    weights: dict[tuple[int, int], list[float]] = {}
     for unit in manifest.corpus.units:
         for document in documents_of(reader, texts_of(manifest.corpus, unit), 64):
             for layer, seen in enumerate(observe(reader, [document])):
@@ -616,7 +617,7 @@ def test_what_is_not_an_address_is_refused_before_anything_is_asked(address, mon
 @pytest.mark.parametrize("address", ["127.0.0.1:{}", "tcp://127.0.0.1:{}", "tls://localhost:{}"])
 def test_a_scheduler_that_does_not_answer_is_named(address):
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # nobody listens
+        unused.bind(("127.0.0.1", 0))  # no server listens there
         at = address.format(unused.getsockname()[1])
         with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
             atlas.check_scheduler(at)
@@ -667,7 +668,7 @@ def test_the_processes_of_a_run_end_with_it(tmp_path, folder, files, ended_by):
         assert len(workers) == 2
         process.send_signal(getattr(signal, ended_by))
         try:
-            process.communicate(timeout=120)  # the output ends when nobody has it any more
+            process.communicate(timeout=120)  # the output ends when no process holds it
         except subprocess.TimeoutExpired:
             for worker in workers:
                 os.kill(worker, signal.SIGKILL)

@@ -167,6 +167,36 @@ def test_ablation_lists_heads_layers_and_a_pruning_curve(llama, bert):
     assert "layer 1" in said("ablate", TEXT, "--model", bert, "--silence", "1")
 
 
+def test_ablation_over_a_corpus_equals_that_of_its_texts(llama, tmp_path):
+    lines = ["the kids were scared of the lions", "love apple phones", "the cat sat on the table"]
+    (tmp_path / "one.txt").write_text(f"{TEXT}\n\n{lines[0]}\n", encoding="utf-8")
+    (tmp_path / "two.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in lines[1:]), encoding="utf-8")
+    corpus = ("--corpus", str(tmp_path / "one.txt"), "--corpus", str(tmp_path / "two.jsonl"), "--show", "csv")
+    whole = "\n\n".join([TEXT, *lines])
+    for more in ((), ("--silence", "0.1")):
+        expected = said("ablate", whole, "--model", llama, "--show", "csv", *more)
+        assert said("ablate", *corpus, "--model", llama, *more) == expected
+        assert expected != said("ablate", TEXT, "--model", llama, "--show", "csv", *more)
+    assert "4 texts" in said("ablate", *corpus[:4], "--model", llama, "--silence", "0.1")
+    assert "holds no text" in refused("ablate", "--corpus", str(tmp_path / "three.txt"), "--model", llama)
+
+
+def test_ablation_of_a_corpus_with_transformers_equals_that_computed_here(llama, tmp_path):
+    pytest.importorskip("transformers")
+    (tmp_path / "one.txt").write_text(f"{TEXT}\n\nlove apple phones\n", encoding="utf-8")
+    options = ("--corpus", str(tmp_path), "--silence", "0.1", "--show", "json")
+    here, there = (json.loads(said("ablate", *options, "--model", name)) for name in (llama, f"hf:{llama}"))
+    one, two = (next(iter(_numbers(found))) for found in (here, there))
+    assert one == pytest.approx(two, abs=1e-4)
+
+
+def _numbers(found):
+    """The numbers of each row of all tables."""
+    for table in found if isinstance(found, list) else [found]:
+        for row in table["rows"]:
+            yield [cell for cell in (row.values() if isinstance(row, dict) else row) if isinstance(cell, float)]
+
+
 def test_the_pruning_curve_is_drawn(llama, bert, tmp_path):
     drawing, page = tmp_path / "curve.svg", tmp_path / "curve.html"
     said("ablate", TEXT, "--model", llama, "--out", str(drawing), "--out", str(page))

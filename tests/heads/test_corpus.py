@@ -92,7 +92,7 @@ def test_rows_of_a_parquet_file_are_decoded_once_however_many_units_there_are(ro
     path, texts = rows_file
     decoded = [0]
 
-    class Counted(parquet.ParquetFile):
+    class Counted(parquet.ParquetFile):  # type: ignore[name-defined]
         def iter_batches(self, *arguments, **options):
             for batch in super().iter_batches(*arguments, **options):
                 decoded[0] += batch.num_rows

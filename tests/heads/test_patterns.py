@@ -1,6 +1,7 @@
 """Patterns are found in heads that were built to have them, and not in random ones."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def found_in(model):
 
 def confusion(tmp_path, noise=0.0, seed=0):
     """Planted pattern → labels found, over the planted models; docs/how-to/heads.md shows it for several seeds."""
-    table = {}
+    table: dict[str, Any] = {}
     both = found_in(bidirectional(tmp_path / "b", noise, seed))
     table |= {name: {label.pattern for label in both[0][head]} for head, name in enumerate(PLANTED)}
     of_causal = found_in(causal(tmp_path / "c", noise, seed))
@@ -92,7 +93,7 @@ def test_a_model_trained_on_induction_has_previous_token_heads_and_then_inductio
     }
     assert "previous token" in found["trained"][0] and "induction" not in found["trained"][0]
     assert "induction" in found["trained"][1]
-    assert not {"previous token", "induction"} & set.union(*found["untrained"])
+    assert not {"previous token", "induction"} & set().union(*found["untrained"])
 
 
 @pytest.mark.parametrize("kind", ["bert", "causal"])

@@ -84,16 +84,16 @@ def test_a_query_with_two_right_partners_counts_once():
 
 def test_minilm_has_heads_for_objects_and_determiners_that_beat_every_fixed_offset(minilm_path, small):
     reader = model("minilm")
-    read_both = [predictions(reader, one) for one in small]
+    choose, score = (predictions(reader, one) for one in small)
     untrained = reader.untrained()
-    baseline = tuple(predictions(untrained, one) for one in small)
-    found = scores(*read_both, baseline)
+    baseline = predictions(untrained, small[0]), predictions(untrained, small[1])
+    found = scores(choose, score, baseline)
     best = {one.relation: one for one in best_directions(found)}
     assert best["object"].accuracy.value > best["object"].offset_accuracy.value
     assert best["object"].beats_offset
     assert best["subject"].untrained.value < best["subject"].accuracy.value
     assert found[0].group == "who does what"
-    again = scores(*read_both, baseline)
+    again = scores(choose, score, baseline)
     assert found == again  # to the digit
 
 

@@ -90,19 +90,19 @@ def test_roles_say_which_word_attends_to_which():
 
 
 def test_what_each_head_finds_agrees_with_the_best_head_of_each_relation(minilm, small):
-    read = [predictions(minilm, one) for one in small]
-    found = scores(*read)
-    by_head = scores_by_head(*read, found)
+    choose, score = (predictions(minilm, one) for one in small)
+    found = scores(choose, score)
+    by_head = scores_by_head(choose, score, found)
     assert by_head
     for one in by_head:
         assert one.gain.low > 0
         assert one.choosing_gain > 0
     named = {(one.relation, one.direction, one.layer, one.head): one for one in by_head}
-    for one in found:
-        key = one.relation, one.direction, one.layer, one.head
-        if one.beats_offset and one.choosing_gain > 0:
-            assert named[key].accuracy.value == one.accuracy.value
-            assert named[key].gain == one.gain
+    for best in found:
+        key = best.relation, best.direction, best.layer, best.head
+        if best.beats_offset and best.choosing_gain > 0:
+            assert named[key].accuracy.value == best.accuracy.value
+            assert named[key].gain == best.gain
         else:
             assert key not in named
 

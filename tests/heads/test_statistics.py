@@ -1,8 +1,11 @@
 """Statistics of heads against the same written as plain loops over the dense weights of transformers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from regard.engines.select import native_engine
 from regard.heads import observation, statistics
 from regard.heads.circuits import effective_rank, of_layer
 from regard.heads.documents import documents_of
@@ -74,7 +77,7 @@ def passes(request, monkeypatch):
     """Both ways of reading statistics off weights."""
     if request.param == "NumPy":
         monkeypatch.setattr(statistics, "native_engine", lambda: None)
-    elif statistics.native_engine() is None:
+    elif native_engine() is None:
         pytest.skip("the native engine is not built")
 
 
@@ -85,7 +88,7 @@ def test_every_statistic_equals_plain_loops_over_the_weights_of_transformers(tin
     model = tiny.open()
     documents = documents_of(model, TEXTS)
     ours = measure(model, documents)
-    wanted = {name: [] for name in NAMES}
+    wanted: dict[str, list[Any]] = {name: [] for name in NAMES}
     for document in documents:
         for layer, weights in enumerate(attentions(tiny.twin, document.ids)):
             for head in range(model.heads):

@@ -108,7 +108,7 @@ def test_split_and_concatenate_undo_each_other(draw: Draw) -> None:
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "plain"])
 def test_token_by_token_equals_all_at_once(draw: Draw, kind: str) -> None:
     places = {"rotary": Rotary(4)} if kind == "rotary" else {"alibi": Alibi.of(3)} if kind == "alibi" else {}
-    layer = MultiHead.seeded(WIDTH, 3, causal=True, dtype=np.float64, **places)  # type: ignore[arg-type]
+    layer = MultiHead.seeded(WIDTH, 3, causal=True, dtype=np.float64, **places)
     x, cache = draw(BATCH, TOKEN, WIDTH), Cache()
     parts = [layer(x[:, :2], cache=cache), *(layer(x[:, [token]], cache=cache) for token in range(2, TOKEN))]
     assert_allclose(np.concatenate(parts, axis=1), layer(x), **CLOSE)

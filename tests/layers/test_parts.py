@@ -86,7 +86,7 @@ def test_norms_equal_torch(draw: Draw) -> None:
     x = torch.from_numpy(draw(5, 7))
     for module, kind in ((torch.nn.LayerNorm, LayerNorm), (torch.nn.RMSNorm, RMSNorm)):
         peer = module(7, eps=1e-4, dtype=torch.float64)
-        assert_allclose(kind.from_torch(peer)(x).detach(), peer(x).detach(), **CLOSE)  # type: ignore[attr-defined]
+        assert_allclose(kind.from_torch(peer)(x).detach(), peer(x).detach(), **CLOSE)
 
 
 def test_embedding_returns_rows(draw: Draw) -> None:

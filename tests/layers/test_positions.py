@@ -90,8 +90,8 @@ def test_rotary_uses_given_frequencies(draw: Draw) -> None:
 
 def test_rotary_scores_depend_only_on_the_distance(draw: Draw) -> None:
     query, key, rotary = draw(1, 1, 1, 8), draw(1, 1, 1, 8), Rotary(8)
-    products = [np.sum(rotary(query, 9 + shift) * rotary(key, 4 + shift)) for shift in (0, 100)]
-    assert_allclose(*products, rtol=0, atol=1e-11)
+    here, shifted = (np.sum(rotary(query, 9 + shift) * rotary(key, 4 + shift)) for shift in (0, 100))
+    assert_allclose(here, shifted, rtol=0, atol=1e-11)
 
 
 def test_tensors_get_the_same_positions(draw: Draw) -> None:
@@ -100,8 +100,8 @@ def test_tensors_get_the_same_positions(draw: Draw) -> None:
     tensor = torch.from_numpy(x).requires_grad_()
     for layer in (Rotary(8), Rotary(6, interleaved=True), Sinusoidal()):
         for offset in (0, 4):
-            found = layer(tensor, offset)  # type: ignore[operator]
-            assert_allclose(found.detach().numpy(), layer(x, offset), **CLOSE)  # type: ignore[operator]
+            found = layer(tensor, offset)
+            assert_allclose(found.detach().numpy(), layer(x, offset), **CLOSE)
     assert_allclose(Rotary(8)(tensor, torch.tensor([1, 2])).detach().numpy(), Rotary(8)(x, [1, 2]), **CLOSE)
     weight = draw(9, 8)
     found = Learned(torch.from_numpy(weight))(tensor[:, 0], torch.tensor([1, -2]))

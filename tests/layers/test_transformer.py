@@ -57,7 +57,7 @@ def llama(layers: int) -> Transformer:
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", None])
 def test_token_by_token_equals_all_at_once(positions: Any) -> None:
-    options = {"decoders": 2, "head": VOCABULARY, "norm_first": True, "dtype": np.float64}
+    options: Any = {"decoders": 2, "head": VOCABULARY, "norm_first": True, "dtype": np.float64}
     model = Transformer.seeded(VOCABULARY, WIDTH, HEADS, HIDDEN, positions=positions, **options)
     tokens = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
     caches = model.caches()

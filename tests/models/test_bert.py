@@ -171,7 +171,7 @@ def test_empty_lists_and_other_types_than_text_are_refused(tmp_path: Path) -> No
     model = write(tmp_path, config_of("bert"), "bert", "BertModel").open()
     for nothing in ([], [3], 3, None, ["the", b"cat"]):
         with pytest.raises(OptionError):
-            model.read(nothing)  # type: ignore[call-overload]
+            model.read(nothing)  # type: ignore[arg-type]
 
 
 def test_an_empty_text_has_only_special_tokens(tmp_path: Path) -> None:

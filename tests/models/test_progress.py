@@ -45,7 +45,7 @@ def test_long_work_outside_a_terminal_reports_share_and_time_left_in_lines(monke
     now = [100.0]
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     with progress.steps("minilm", 1000, every=20) as advance:
         for seconds, done in ((1, 400), (5, 450), (30, 500), (35, 510), (61, 700), (80, 1000)):
             now[0] = 100 + seconds

@@ -1,6 +1,7 @@
 """What `Reader` promises, for Regard's own models and for those that transformers runs, on the same checkpoints."""
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from ..heads.conftest import tiny_bert, tiny_llama
 TEXT = "the cat sat on the table, so they left the cat"
 OTHERS = ["the table", "they left the cat", "a dog ran"]
 KINDS = {"bert": tiny_bert, "llama": tiny_llama}
-TOGETHER = {"atol": 1e-5, "rtol": 1e-5}  # float32, summed in another order
+TOGETHER: Any = {"atol": 1e-5, "rtol": 1e-5}  # float32, summed in another order
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -149,8 +150,8 @@ def test_both_give_the_same_tokens_words_and_weights(both):
     assert [word.text for word in ours.words] == [word.text for word in theirs.words]
     for layer in range(len(ours.seen)):
         for head in range(both[0].heads):
-            weights = (one.weights(layer=layer, head=head, by="token") for one in (ours, theirs))
-            np.testing.assert_allclose(*weights, **TOGETHER)
+            expected = theirs.weights(layer=layer, head=head, by="token")
+            np.testing.assert_allclose(ours.weights(layer=layer, head=head, by="token"), expected, **TOGETHER)
 
 
 def test_both_observe_the_same_weights(both):

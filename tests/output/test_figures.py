@@ -143,10 +143,10 @@ def test_after_the_heads_come_concatenate_and_w_o():
 
 
 def test_an_index_is_set_below_the_line():
-    element = ElementTree.fromstring(svg.text("√d_k = 2, ∂W_q, a_b", 0, 0, 10))
-    assert ["".join(element.itertext()), element.text] == ["√dk = 2, ∂Wq, a_b", "√d"]
+    element = ElementTree.fromstring(svg.text("√d_k = 2, ∂W_q, m_b", 0, 0, 10))
+    assert ["".join(element.itertext()), element.text] == ["√dk = 2, ∂Wq, m_b", "√d"]
     assert [(part.text, part.get("dy"), part.get("font-size")) for part in element] == [
-        ("k", "2.2", "7.4"), (" = 2, ∂W", "-2.2", None), ("q", "2.2", "7.4"), (", a_b", "-2.2", None),
+        ("k", "2.2", "7.4"), (" = 2, ∂W", "-2.2", None), ("q", "2.2", "7.4"), (", m_b", "-2.2", None),
     ]  # fmt: skip
 
 

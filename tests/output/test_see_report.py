@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from typing import Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -27,7 +28,7 @@ def read(words, mask=None, heads=2, seed=3, layers=2):
 
 def shown_in(console_width, renderable, colour=True):
     stream = io.StringIO()
-    system = "truecolor" if colour else None
+    system: Literal["truecolor"] | None = "truecolor" if colour else None
     Console(file=stream, width=console_width, color_system=system, force_terminal=colour, legacy_windows=False).print(
         renderable
     )

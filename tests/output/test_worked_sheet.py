@@ -18,6 +18,7 @@ CASES = {
     "transposed": traced(WORDS, product="x W^T", width=4),
     "heads and mask": traced(WORDS, heads=2, masks=["causal"], product="x W^T"),
     "cross": traced(WORDS[:2], context=["le", "chat", "dort"]),
+    "positions": traced(WORDS, positions="sinusoidal"),
     "parts": traced(None, {"q": [[1, 0], [0, 2]], "k": [[1, 1], [0, 1]], "v": [[1, 2, 3], [4, 5, 6]], "divisor": 2}),
 }
 
@@ -52,7 +53,7 @@ def test_libreoffice_computes_the_same(case, tmp_path):
     inputs = steps.inputs
     (inputs.parts["query"][0] if inputs.x is None else inputs.x)[0, 0] = cell.value = cell.value + 1.5
     if inputs.x is not None and inputs.context is None:
-        assert book.active["A3"].value == "x"
+        assert book.active["A3"].value == ("x" if inputs.position is None else "embedding")
     book.save(tmp_path / "steps.xlsx")
     command = ["soffice", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "xlsx"]
     command += ["--outdir", str(tmp_path / "computed"), str(tmp_path / "steps.xlsx")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ class Case:
     softcap: float | None = None
     sinks: Array | None = None
     offset: Any = 0
-    similarity: str = "dot"
+    similarity: Literal["dot", "cosine"] = "dot"
 
     @property
     def group(self) -> int:

@@ -51,7 +51,7 @@ class Large:
         """The formula in float64, with the subtraction before the scaling."""
         queries, keys = (array.astype(np.float64) for array in (self.queries, self.keys))
         scores = queries @ keys.swapaxes(-1, -2)
-        seen = np.tri(*scores.shape[2:], dtype=bool) if self.causal else np.ones(scores.shape[2:], bool)
+        seen = np.tri(*scores.shape[2:]).astype(bool) if self.causal else np.ones(scores.shape[2:], bool)
         scores = np.where(seen, scores, -np.inf)
         exponentials = np.exp((scores - scores.max(axis=-1, keepdims=True)) * self.queries.shape[3] ** -0.5)
         return exponentials / exponentials.sum(axis=-1, keepdims=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_a_row_that_sees_nothing_but_nan_is_nan(engine: str, keys: int, dtype: s
         assert np.isnan(as_numpy(regard.Attention(q, k) @ v)).all()
 
 
-HIDING = {
+HIDING: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "lengths": lambda queries, keys: {"mask": regard.padding(keys - 2)},
     "boolean array": lambda queries, keys: {"mask": regard.masks.allowed(np.arange(keys)[None] < keys - 2)},
     "function": lambda queries, keys: {"mask": regard.masks.where(lambda query, key: key < keys - 2), "offset": 0},
@@ -158,7 +159,7 @@ def test_however_a_key_is_hidden_its_nan_stays_there(
     del expected["masked"], found["masked"]
     for name, array in expected.items():
         # Another path may sum in another order: a few units in the last place of numbers of order one.
-        np.testing.assert_allclose(found[name], array, rtol=0, atol=100 * np.finfo(dtype).eps, err_msg=name)
+        np.testing.assert_allclose(found[name], array, rtol=0, atol=100 * float(np.finfo(dtype).eps), err_msg=name)
 
 
 @pytest.mark.parametrize("engine", NUMPY_ENGINES)
@@ -206,7 +207,7 @@ def poisoned_somewhere(case: Case, poison: float, seed: int) -> tuple[Case, Any]
     assume(not (truth.seen & (truth.weights < np.finfo(case.queries.dtype).tiny)).any())
     rng = np.random.default_rng(seed)
     flow = rng.normal(size=(*case.shape[:3], case.values.shape[3])).astype(case.queries.dtype)
-    arrays = {"queries": case.queries, "keys": case.keys, "values": case.values, "flow": flow}
+    arrays: dict[str, Any] = {"queries": case.queries, "keys": case.keys, "values": case.values, "flow": flow}
     for name in rng.choice(ARRAYS, size=2):
         shape = arrays[name].shape[:3]
         arrays[name] = poisoned(arrays[name], rng.random(shape) < min(0.5, 2 / max(1, shape[2])), poison)

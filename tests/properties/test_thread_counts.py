@@ -69,7 +69,7 @@ def test_random_attentions_do_not_depend_on_the_number_of_threads(case: Case) ->
 
 
 # Large enough for the work to be shared: less than some 2 million multiplications stay on the thread that calls.
-LARGE = {
+LARGE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "many heads": ((2, 4, 401, 32), (2, 2, 401, 32), {}),
     "one head, causal": ((1, 1, 1501, 16), (1, 1, 1501, 16), {"mask": regard.causal()}),
     "bias and sinks": ((1, 3, 401, 16), (1, 3, 503, 16), {"bias": (3, 1, 503), "sinks": 3, "offset": 102}),

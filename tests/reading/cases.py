@@ -13,6 +13,8 @@ from regard.layers import LayerAttention, Transformer
 from regard.masks import Mask
 from regard.reading import Reading, Token
 
+from ..dense import dense_weights
+
 Numbers = NDArray[np.float64]
 TEXT = "Keeping the cats watchingly, the end"
 PIECES = (
@@ -68,19 +70,11 @@ class Truth:
 
     def of_layer(self, layer: int) -> Numbers:
         attention = self.reading.seen[layer].attention
-        queries, keys = np.asarray(attention.queries, np.float64), np.asarray(attention.keys, np.float64)
-        keys = np.repeat(keys, len(queries) // len(keys), axis=0)
-        scores = queries @ keys.swapaxes(1, 2) / np.sqrt(queries.shape[-1])
+        seen: Any = True
         if attention.mask is not None:
-            seen = attention.mask.visible(queries=scores.shape[1], keys=scores.shape[2])
-            scores = np.where(seen.tile(slice(None), slice(None))[0], scores, -np.inf)
-        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        total = powers.sum(axis=-1, keepdims=True)
-        if attention.sinks is not None:
-            sinks = np.asarray(attention.sinks, np.float64)[:, None, None]
-            total = total + np.exp(sinks - scores.max(axis=-1, keepdims=True))
-        found: Numbers = powers / total
-        return found
+            visible = attention.mask.visible(queries=attention.shape[-2], keys=attention.shape[-1])
+            seen = visible.tile(slice(None), slice(None))[0]
+        return dense_weights(attention.queries, attention.keys, seen=seen, sinks=attention.sinks)
 
     def by_word(self, layer: int) -> Numbers:
         """Sum over the pieces looked at, mean over the pieces that look."""

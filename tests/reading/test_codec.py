@@ -3,6 +3,7 @@
 import json
 import struct
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def changed(path, change):
 
 
 def deep(structure):
-    mask = {"kind": "Causal"}
+    mask: dict[str, Any] = {"kind": "Causal"}
     for _ in range(200):
         mask = {"kind": "Inverse", "inner": mask}
     structure["layers"][0]["mask"] = mask

@@ -91,7 +91,7 @@ def test_numbers_that_do_not_fit_are_refused():
     reading = reading_of()
     for numbers in ((3,), (3, 3), (-1, 2), ("3", 7)):
         with pytest.raises(errors.RegardError, match="layer_numbers"):
-            Reading(reading.text, reading.tokens, reading.seen, layer_numbers=numbers)
+            Reading(reading.text, reading.tokens, reading.seen, layer_numbers=numbers)  # type: ignore[arg-type]
 
 
 def test_a_saved_reading_keeps_them(tmp_path):

@@ -1,5 +1,7 @@
 """Tables of a reading, against plain NumPy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from regard.reading import weights
 
 from .cases import HEADS, LAYERS, PIECES, PLAIN, Truth, made
 
-NEAR = {"atol": 2e-6}  # float32 softmax over a dozen keys
+NEAR: Any = {"atol": 2e-6}  # float32 softmax over a dozen keys
 
 
 @pytest.fixture(params=["all", "causal", "sink logits"])
@@ -78,12 +80,13 @@ def test_words_are_named_as_tables_label_them():
 
 def test_every_table_takes_the_same_keywords():
     reading = made()
-    for options in ({}, {"layer": 1}, {"head": 2}, {"layer": 1, "head": 2, "sinks": True, "itself": True}):
+    choices: Any = ({}, {"layer": 1}, {"head": 2}, {"layer": 1, "head": 2, "sinks": True, "itself": True})
+    for options in choices:
         for table in (reading.strongest("cats", **options), reading.pairs(**options), reading.top(3, **options),
                       reading.norms("cats", **options), reading.table("cats", **options)):  # fmt: skip
             assert len(table)
     with pytest.raises(TypeError):
-        reading.strongest("cats", 1)
+        reading.strongest("cats", 1)  # type: ignore[call-arg]
 
 
 def test_equal_weights_are_ranked_in_the_order_of_the_text():
@@ -126,7 +129,7 @@ def test_pairs_of_some_words_equal_those_of_all():
     assert reading.pairs(words=(3, 6)).rows == reading.pairs().rows[2:5]
     for wrong in ((6, 3), (0, 99, 2), "words", (0.5, 2)):
         with pytest.raises(errors.OptionError):
-            reading.pairs(words=wrong)
+            reading.pairs(words=wrong)  # type: ignore[arg-type]
 
 
 def test_a_word_without_other_visible_words_has_no_partner():
@@ -151,7 +154,7 @@ def test_heads_for_any_word_finds_the_strongest_word():
     layer, head, key, weight, _ = reading.heads_for("cats").rows[0]
     expected = np.stack([Truth(reading).by_word(layer)[:, 3] for layer in range(LAYERS)])
     expected[..., [0, 3, 8]] = -1
-    assert (layer, head, reading.labels.index(key)) == np.unravel_index(expected.argmax(), expected.shape)
+    assert [layer, head, reading.labels.index(key)] == list(np.unravel_index(expected.argmax(), expected.shape))
     assert weight == pytest.approx(expected.max(), abs=2e-6)
 
 
@@ -182,9 +185,9 @@ def test_layers_and_heads_out_of_range_are_refused():
             wrong()
     for k in (0, -1, 2.5, True):
         with pytest.raises(errors.OptionError, match="`k`"):
-            reading.top(k)
+            reading.top(k)  # type: ignore[arg-type]
     with pytest.raises(errors.OptionError, match="`by`"):
-        reading.weights(by="letter")
+        reading.weights(by="letter")  # type: ignore[arg-type]
 
 
 def test_a_negative_layer_counts_from_the_end():

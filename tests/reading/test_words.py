@@ -81,7 +81,7 @@ def test_arrays_that_do_not_fit_are_refused():
         (lambda: Reading.of([], []), "no layer"),
         (lambda: Reading.of([attention], []), "one"),
         (lambda: Reading.of(two, E), "2 sequences"),
-        (lambda: Reading.of("attention", E), "an Attention"),
+        (lambda: Reading.of("attention", E), "an Attention"),  # type: ignore[arg-type]
         (lambda: Reading.of(attention, E, words=["a"]), "3"),
         (lambda: Reading.of(attention, E[:2]), "(head, key, value_dim)"),
         (lambda: Reading.of(Attention(E[:2], E, offset=0), E), "(head, query, key)"),

@@ -1,5 +1,6 @@
 """The static site: every link leads somewhere, nothing is requested from elsewhere, every page has the header."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -123,6 +124,44 @@ def test_lessons_lead_through_the_course(folder):
         assert text.count('rel="prev"') == 2 * (place > 0) and text.count('rel="next"') == 2 * (place < 11)
         assert text.count("../index.html#") == 2 and "live:" not in text
         assert text.count("<summary>Answer</summary>") >= 3 and text.count("<img ") >= 3
+
+
+def test_the_first_page_is_small_and_has_a_film(folder):
+    assert (folder / "index.html").stat().st_size < 2_500_000
+    assert (folder / "films" / "relations.html").stat().st_size < 1_500_000
+    assert "films.html" in (folder / "index.html").read_text(encoding="utf-8")
+
+
+def test_lessons_have_live_figures_and_other_pages_run_nothing(folder):
+    live = {path.stem for path in (folder / "lessons").glob("*.html") if "regard-live" in path.read_text("utf-8")}
+    assert live == {"01-who-left", "04-one-table", "05-why-root-d"}
+    for path in (folder / "lessons").glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert ("script-src" in text) is (path.stem in live) is ("<script" in text)
+        assert "<!-- figure" not in text and "&lt;!-- figure" not in text and "regard-figure-" not in text
+
+
+def test_a_site_removes_the_pages_of_an_older_one_and_nothing_else(tmp_path):
+    (tmp_path / "kept.html").write_text("mine")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "gone.html").write_text("of the older site")
+    outside = tmp_path.parent / "outside.html"
+    outside.write_text("mine")
+    names = ["old/gone.html", "index.html", "../outside.html", str(outside), 7]
+    (tmp_path / site.site.MANIFEST).write_text(json.dumps(names))
+    listed = site.site._listed(tmp_path)
+    assert listed == {"old/gone.html", "index.html"}
+    site.site._remove(tmp_path, listed - {"index.html"})
+    assert not (tmp_path / "old").exists()
+    assert (tmp_path / "kept.html").exists() and outside.exists()
+    (tmp_path / site.site.MANIFEST).write_text("{")
+    assert site.site._listed(tmp_path) == set()
+
+
+def test_the_manifest_lists_every_file(folder):
+    listed = set(json.loads((folder / site.site.MANIFEST).read_text()))
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert listed == files - {site.site.MANIFEST}
 
 
 def test_links_to_what_is_not_there_are_words():

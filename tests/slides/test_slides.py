@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 import sys
 
 import numpy as np
@@ -12,8 +13,11 @@ from regard import errors, slides
 from regard.arrays import numpy_of
 from regard.cli.app import app
 from regard.output.svg import Svg
-from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, fit, place, smallest_type
+from regard.slides import pptx
+from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, SlideText, fit, place, smallest_type
 from regard.teaching.traced_attention import traced
+from regard.teaching.words import words_of
+from regard.trace.labels import numbered
 
 SENTENCES = (
     "The kids were scared of the lions, so they left right away.",
@@ -31,6 +35,22 @@ def deck(request) -> Deck:
 def test_every_part_has_slides_whose_notes_name_a_command(deck):
     assert list(dict.fromkeys(slide.part for slide in deck.slides)) == list(slides.PARTS)
     assert all("regard slides" in slide.notes[-1] for slide in deck.slides)
+
+
+@pytest.mark.slow
+def test_the_commands_in_the_notes_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notes = {note.partition(": ")[2] for slide in slides.deck_of().slides for note in slide.notes}
+    commands = [note for note in notes if note.startswith("regard") and " | " not in note]
+    too_long = ("regard slides", "regard train", "regard heads")
+    commands = [command for command in commands if not command.startswith(too_long)]
+    assert len(commands) > 15
+    failed = {}
+    for command in commands:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        if result.exit_code:
+            failed[command] = result.output
+    assert failed == {}
 
 
 def test_nothing_is_below_18_pt_or_off_the_slide(deck):
@@ -58,9 +78,32 @@ def test_symbols_replace_numbers():
     assert {"q₁·k₁", "q₁·k₂/8", "a₁₃·v₃", "z₁"} <= cells
 
 
+def test_the_other_convention_is_written_everywhere_and_gives_the_same_numbers():
+    parts = ["matrices", "purpose", "table", "matrix-form", "heads", "learning"]
+    usual, other = (slides.deck_of("The cat sat", parts, product=product) for product in ("x W", "x W^T"))
+
+    def texts(deck):
+        for slide in deck.slides:
+            for element in slide.elements:
+                if isinstance(element, SlideGrid):
+                    yield from (cell for row in (element.headings, *element.rows) for cell in row)
+                elif isinstance(element, Svg):
+                    yield element.title
+                else:
+                    yield from element.paragraphs
+            yield slide.title
+
+    assert not any(re.search(r"· W_[QKVO]ᵀ", text) for text in texts(usual))
+    assert not any(re.search(r"· W_[QKVO](?!ᵀ)", text) for text in texts(other))
+    numbers = [[text for text in texts(deck) if re.fullmatch(r"[−\d. …]+", text)] for deck in (usual, other)]
+    assert sorted(numbers[0]) == sorted(numbers[1])  # those of W and its gradient are in another order
+    assert all("x W^T" in note for slide in other.slides for note in slide.notes if note.startswith("This slide"))
+
+
 def test_the_gradient_by_hand_agrees_with_finite_differences():
     deck = slides.deck_of("The cat sat", ["learning"])
-    table = next(e for e in deck.slides[-1].elements if isinstance(e, SlideGrid))
+    (changed,) = [slide for slide in deck.slides if slide.title.startswith("Learning, 3")]
+    table = next(e for e in changed.elements if isinstance(e, SlideGrid))
     shown = [[float(part.replace("−", "-")) for part in cell.split()] for cell in table.rows[0][1:]]
     x, target = np.array([[1.0, 0.0], [0.0, 2.0]]), 2.0
 
@@ -79,14 +122,15 @@ def test_a_table_that_does_not_fit_is_split():
     parts = fit([Slide("Wide and long", (table,))])
     assert len(parts) > 2
     assert all(smallest_type(slide) >= 18 for slide in parts)
-    grids = [slide.elements[0] for slide in parts]
+    grids = [element for slide in parts for element in slide.elements[:1] if isinstance(element, SlideGrid)]
+    assert len(grids) == len(parts)
     assert sum(len(grid.rows) * (len(grid.headings) - 1) for grid in grids) == 40 * 7
 
 
 def test_html_is_one_file_with_a_section_per_slide():
     deck = slides.deck_of("<b>The</b> cat & sat", ["table", "matrix-form"])
     page = slides.content(deck, ".html")
-    assert page.count("<section") == len(deck.slides)
+    assert isinstance(page, str) and page.count("<section") == len(deck.slides)
     assert "<b>" not in page and "http://" not in page.replace("http://www.w3.org", "")
 
 
@@ -94,14 +138,17 @@ def test_pdf_has_a_page_per_slide():
     pytest.importorskip("typst")
     deck = slides.deck_of('The "#cat" $sat$ [x]', WITHOUT_MODEL)
     content = slides.content(deck, ".pdf")
-    assert content.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", content)) == len(deck.slides)
+    assert isinstance(content, bytes) and content.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", content)) == len(deck.slides)
 
 
 def test_powerpoint_has_editable_tables_of_18_pt_and_notes():
-    pptx = pytest.importorskip("pptx")
+    package = pytest.importorskip("pptx")
     pytest.importorskip("typst")
     deck = slides.deck_of("The cat sat", ["table", "matrix-form"])
-    shown = pptx.Presentation(io.BytesIO(slides.content(deck, ".pptx"))).slides
+    content = slides.content(deck, ".pptx")
+    assert isinstance(content, bytes)
+    shown = package.Presentation(io.BytesIO(content)).slides
     assert len(shown) == len(deck.slides)
     tables = [shape.table for slide in shown for shape in slide.shapes if shape.has_table]
     assert len(tables) == sum(isinstance(e, SlideGrid) for slide in deck.slides for e in slide.elements)
@@ -113,9 +160,10 @@ def test_powerpoint_has_editable_tables_of_18_pt_and_notes():
 
 
 def test_without_its_package_a_deck_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pptx", None)
-    with pytest.raises(errors.Unsupported, match="python-pptx"):
+    monkeypatch.setattr(pptx, "find_spec", lambda name: None)
+    with pytest.raises(errors.Unsupported) as problem:
         slides.content(slides.deck_of("The cat sat", ["table"]), ".pptx")
+    assert f"{sys.executable} -m pip install python-pptx typst" in str(problem.value)
 
 
 def test_the_command_writes_a_deck(tmp_path):
@@ -134,5 +182,42 @@ def test_what_cannot_be_made_is_refused(arguments, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_passage_with_a_pronoun_is_the_one_whose_reach_is_shown():
+    text = "The keys on the kitchen table belong to Sarah, who came home late last night and must have left them there."
+    said = [paragraph for slide in slides.deck_of(text, ["fixed"]).slides for element in slide.elements
+            if isinstance(element, SlideText) for paragraph in element.paragraphs]  # fmt: skip
+    assert any(paragraph.startswith("them, 3 words each way: the window does not see") for paragraph in said)
+    assert any(re.search(r"layer 3, head 1: them → \w+ 0\.\d\d", paragraph) for paragraph in said)
+
+
+def test_a_folder_that_is_missing_is_named_before_any_slide_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(slides, "deck_of", lambda *_, **__: pytest.fail("slides were made"))
+    result = CliRunner().invoke(app, ["slides", "The cat sat", "--out", str(tmp_path / "decks" / "deck.html")])
+    assert result.exit_code == 2 and "there is no folder" in " ".join(result.output.split())
+
+
+def test_a_part_that_is_misspelt_is_suggested():
+    with pytest.raises(errors.OptionError, match="Did you mean 'table'"):
+        slides.deck_of("The cat sat", ["tabel"])
+
+
 def test_figures_of_slides_are_figures():
     assert any(isinstance(e, Svg) for slide in slides.deck_of("The cat sat", ["heads"]).slides for e in slide.elements)
+
+
+def test_the_commands_in_the_notes_compute_the_numbers_of_their_slides():
+    deck = slides.deck_of("The dog and the cat saw the dog before the cat saw the other dog.", ["purpose", "table"])
+    compared = 0
+    for slide in deck.slides:
+        command = shlex.split(next(note for note in slide.notes if "regard steps" in note).partition(": ")[2])
+        if "--query" not in command:
+            continue
+        words = words_of(command[2])
+        trace = traced(words, width=int(command[command.index("--width") + 1])).whole()
+        query = numbered(words).index(command[command.index("--query") + 1])
+        for grid in (e for e in slide.elements if isinstance(e, SlideGrid) and "softmax" in e.headings):
+            column = grid.headings.index("softmax")
+            shown = [float(row[column]) for row in grid.rows[: len(words)]]
+            assert np.allclose(shown, numpy_of(trace["weight"])[0, query], atol=0.0051), slide.title
+            compared += 1
+    assert compared > 5

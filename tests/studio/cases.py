@@ -37,7 +37,7 @@ class Words:
         queries, keys, values = rng.normal(size=(3, 2, len(words), 4))
         return Reading.of(Attention(queries, keys, mask=causal()), values, words=words, text=text, model="words")
 
-    def generate(self, prompt, tokens, *, on_token, **_):
+    def generate(self, prompt, tokens, *, on_token, **sampling):
         for _ in range(tokens):
             self.begun.set()
             assert self.go_on.wait(30)

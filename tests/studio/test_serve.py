@@ -408,6 +408,6 @@ def test_listening_beyond_this_machine_warns_of_plain_http(host, warns, monkeypa
 
     monkeypatch.setattr(serve, "_socket", lambda _host, port: _socket("127.0.0.1", port))
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    lines = []
+    lines: list[str] = []
     serve.serve(studio, host=host, browser=False, tell=lines.append)
     assert any("plain HTTP, which can be overheard" in line for line in lines) == warns

@@ -4,6 +4,7 @@ import gc
 import json
 import time
 import weakref
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from regard.engines import memory
 from regard.models import progress
 from regard.models.errors import TooLong
-from regard.studio import jobs, library, server
+from regard.studio import jobs, library, server, training
 from regard.viewer import frames
+from regard.viewer.params import MOST_TEXT
 
 from .cases import Words, client, studio
 
@@ -74,7 +76,8 @@ def test_the_models_are_listed_and_others_are_refused():
     browser = client()
     listed = {model["name"]: model for model in browser.get("/models").json()["models"]}
     assert {"minilm", "smollm2", "words"} <= set(listed) and listed["words"]["default"]
-    for name in ("../../etc/passwd", "/etc", "nobody/nothing", 5, [], ""):
+    names: list[Any] = ["../../etc/passwd", "/etc", "nobody/nothing", 5, [], ""]
+    for name in names:
         reply = browser.post("/read", json={"text": "a", "model": name})
         assert reply.status_code == 400 and "Unknown model" in reply.json()["error"]
 
@@ -115,7 +118,7 @@ def test_missing_parts_are_refused():
 
 
 def test_long_texts_are_refused(monkeypatch):
-    reply = client().post("/read", json={"text": "a" * (server.MOST_TEXT + 1)})
+    reply = client().post("/read", json={"text": "a" * (MOST_TEXT + 1)})
     assert reply.status_code == 400 and "400,001 characters" in reply.json()["error"]
     monkeypatch.setattr(server, "MOST_BODY", 1000)
     reply = client().post("/read", json={"text": "a" * 2000})
@@ -306,7 +309,7 @@ def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
         fetched.append(name)
 
     monkeypatch.setattr(library, "models_here", lambda: set(fetched))
-    made = server.Studio(library.Library("words", load=lambda name: Words(), fetch=fetch))
+    made = server.Studio(library.Library("words", load=lambda name: cast(Any, Words()), fetch=fetch))
     with client(made) as browser:
         for path in ("/read", "/generate"):
             reply = browser.post(path, json={"text": "a", "model": "minilm"})
@@ -347,3 +350,61 @@ def test_memory_of_closed_readings_is_returned_to_the_system(monkeypatch):
         while memory.waiting() and time.monotonic() < until:
             browser.get("/models")
     assert memory.waiting() == 0
+
+
+def test_a_shell_is_a_page_without_a_reading():
+    reply = client().get("/shell")
+    assert reply.status_code == 200 and 'id="regard-wasm"' in reply.text and "regard-describe" not in reply.text
+    assert "regard-weights" not in reply.text
+    refused = client().get("/shell", params={"model": "../../etc/passwd"})
+    assert refused.status_code == 400 and "Unknown model" in refused.json()["error"]
+
+
+def test_a_training_is_a_job_whose_film_can_be_fetched(monkeypatch):
+    def run(task, tell):
+        tell("Step 1 of 2.", 0.5)
+        return f"film of {task}".encode()
+
+    monkeypatch.setattr("regard.studio.training.run", run)
+    monkeypatch.setattr("regard.studio.server.training.check", lambda: None)
+    with client() as browser:
+        done = finished(browser, browser.post("/train", json={"task": "lookup"}).json()["job"])
+        assert browser.get(f"/films/{done['film']}").content == b"film of lookup"
+        assert browser.get("/films/other").status_code == 404
+        assert browser.post("/train", json={"task": "rm -rf"}).status_code == 400
+
+
+@pytest.mark.slow
+def test_a_real_training_tells_its_steps_and_leaves_a_film(monkeypatch):
+    """Twelve steps of the look-up task by the code that `regard train` runs, in a process of its own."""
+    pytest.importorskip("torch")
+    told = []
+    run = training.run
+
+    def few_steps(task, tell):
+        def both(line, part):
+            told.append((line, part))
+            tell(line, part)
+
+        return run(task, both, steps=12)
+
+    monkeypatch.setattr(training, "run", few_steps)
+    with client() as browser:
+        done = finished(browser, browser.post("/train", json={"task": "lookup"}).json()["job"])
+        header, arrays = frames.unpack(browser.get(f"/films/{done['film']}").content)
+    assert told[-1][0].startswith("Step 12 of 12: loss ") and told[-1][1] == 1
+    assert len(told) > 2 and [part for _, part in told] == sorted(part for _, part in told)
+    assert header["steps"][-1] == 12 and all(np.isfinite(header["loss"]))
+    assert arrays["entropy"].shape[:1] == (len(header["steps"]),) and np.isfinite(arrays["entropy"]).all()
+    assert np.abs(arrays["wq"][-1] - arrays["wq"][0]).max() > 0  # it did learn something
+
+
+def test_without_pytorch_a_training_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("regard.studio.server.training.find_spec", lambda name: None)
+    reply = client().post("/train", json={"task": "lookup"})
+    assert reply.status_code == 400 and "pip install" in reply.json()["error"]
+
+
+def test_shared_addresses_can_lead_to_a_site(monkeypatch):
+    monkeypatch.setenv(server.SITE, "https://example.org/regard/")
+    assert client(studio(text="hello")).get("/start").json()["site"] == "https://example.org/regard/"

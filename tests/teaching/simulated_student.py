@@ -155,7 +155,7 @@ def stage(a):
 def shares(scores, right):
     numbers = np.where(np.isinf(scores), 0.0, scores)
     total = numbers.sum(-1, keepdims=True)
-    return np.where(total == 0, right, numbers / np.where(total == 0, 1.0, total))  # nobody divides by 0
+    return np.where(total == 0, right, numbers / np.where(total == 0, 1.0, total))  # without dividing by 0
 
 
 def root(a):

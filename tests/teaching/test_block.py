@@ -68,7 +68,7 @@ def test_invalid_arguments_are_refused(options, says):
 
 
 @pytest.mark.parametrize("ending", ["txt", "md", "tex", "csv", "json", "html", "svg", "pdf"])
-@pytest.mark.parametrize("more", [[], ["--context", "The cat sat", "--norm-first"], ["--query", "chat"]])
+@pytest.mark.parametrize("more", [[], ["--context", "The cat sat", "--kind", "pre-norm-decoder"], ["--query", "chat"]])
 def test_the_command_writes_every_format(tmp_path, ending, more):
     path = tmp_path / f"block.{ending}"
     finished = CliRunner().invoke(app, ["block", "le chat", *more, "--out", str(path)])
@@ -78,7 +78,12 @@ def test_the_command_writes_every_format(tmp_path, ending, more):
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [([" "], "no word"), (["a", "--heads", "3"], "--heads 3"), (["a", "--query", "b"], "b"), (["a " * 99], "64")],
+    [
+        ([" "], "no word"),
+        (["a", "--heads", "3"], "a multiple of `heads`, 3"),
+        (["a", "--query", "b"], "b"),
+        (["a " * 99], "64"),
+    ],
 )
 def test_the_command_gives_a_one_line_error(arguments, says):
     finished = CliRunner().invoke(app, ["block", *arguments])

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def to_csv(sheet: Sheet, names: dict[str, str] | None = None) -> str:
 
 def to_json(sheet: Sheet, task: ExerciseTask) -> str:
     """Nested lists, with the words of queries and keys as names."""
-    steps: dict[str, dict] = {"student": sheet.student}
+    steps: dict[str, Any] = {"student": sheet.student}
     for box, text in sheet.answers.items():
         names = [task.inputs.labels[axis][at] if axis in task.inputs.labels else at for axis, at in labelled(box)]
         names = [f"head {box.place[0]}", *names] if box.step not in HEADLESS and task.inputs.heads > 1 else names
@@ -62,7 +64,7 @@ def labelled(box):
     return zip(AXES[box.step], box.place if box.step in HEADLESS else box.place[1:], strict=True)
 
 
-FORMATS = {"md": to_markdown, "xlsx": to_xlsx, "csv": to_csv, "json": to_json}
+FORMATS: dict[str, Callable[..., str | bytes]] = {"md": to_markdown, "xlsx": to_xlsx, "csv": to_csv, "json": to_json}
 
 
 def hand_in(folder, task, sheet, kind="md"):
@@ -188,7 +190,8 @@ def test_plain_notes(tmp_path):
 @pytest.mark.parametrize("topic", TOPICS)
 def test_planted_slips_are_located_and_named(tmp_path, topic):
     """Located ≥ 95%, named ≥ 75% of all slips; no cell that is right is called wrong."""
-    made, counts, calledwrong = exercises(topic, WITH_SLIPS, seed=1), Counter(), []
+    counts: Counter[str] = Counter()
+    made, calledwrong = exercises(topic, WITH_SLIPS, seed=1), []
     assert len(SLIPS[topic]) == 12
     for task in made.tasks:
         for at, slip in enumerate(SLIPS[topic]):

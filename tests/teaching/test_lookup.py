@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_keys_that_share_nothing_get_equal_and_small_weights():
 
 @pytest.mark.parametrize("deep", [102, 900, 100_000])
 def test_values_that_are_nested_too_deep_are_refused(deep):
-    value = "x"
+    value: Any = "x"
     for _ in range(deep):
         value = [value]
     with pytest.raises(errors.OptionError, match="nested more than 100"):
@@ -291,7 +292,7 @@ def test_an_excluded_key_gets_no_weight():
         (lambda: lookup(KEYS), "expected a dictionary"),
         (lambda: lookup("text", "text"), "expected a dictionary"),
         (lambda: lookup({}).soft("a"), "at least one key"),
-        (lambda: lookup(JANE, similarity="cosin"), "Did you mean 'cosine'"),
+        (lambda: lookup(JANE, similarity="cosin"), "Did you mean 'cosine'"),  # type: ignore[arg-type]
         (lambda: lookup(JANE, embed="speling"), "Did you mean 'spelling'"),
         (lambda: lookup(JANE, temperature=-1), "at least 0"),
         (lambda: lookup(JANE).soft("a", math.nan), "at least 0"),

@@ -89,11 +89,11 @@ def test_the_command_writes_every_format(tmp_path, kind, ending):
 
 def test_the_positions_of_a_model_are_drawn(tmp_path, minilm_path):  # noqa: F811
     path = tmp_path / "bert.csv"
-    finished = run("learned", "--model", str(minilm_path), "--length", "2", "--width", "384", "--out", str(path))
+    finished = run(str(minilm_path), "--length", "2", "--width", "384", "--out", str(path))
     assert finished.exit_code == 0, finished.output
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_a_model_for_positions_of_a_formula_is_refused():
-    finished = run("rotary", "--model", "minilm")
-    assert finished.exit_code == 2 and "--model" in finished.stderr
+def test_a_misspelt_kind_gets_a_hint():
+    finished = run("sinusodial")
+    assert finished.exit_code == 2 and "Did you mean 'sinusoidal'" in finished.stderr

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from regard import examples
+from regard.errors import OptionError
 from regard.layers.layer import Seed
 from regard.teaching.traced_attention import mixing_matrix, random_embeddings, random_matrix, traced
 from regard.teaching.words import words_of
@@ -25,7 +26,7 @@ def test_different_words_have_different_vectors_of_whole_numbers(seed, width):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 4), (12, 12), (3, 7), (7, 3)])
 def test_random_matrices_have_full_rank(shape):
     for seed in range(20):
-        matrix = random_matrix(*shape, Seed(seed))
+        matrix = random_matrix(shape[0], shape[1], Seed(seed))
         assert matrix.shape == shape
         assert set(np.unique(matrix)) <= {-1.0, 0.0, 1.0}
         if shape[0] == shape[1]:
@@ -39,6 +40,34 @@ def test_default_values_are_not_multiples_of_one_vector(width, seed):
     for name in ("query", "key", "value"):
         assert np.linalg.matrix_rank(trace[name][0]) >= 2
     assert len(np.unique(trace["weight"][0].round(3))) > 7  # not uniform, not one-hot
+
+
+def test_positions_are_added_before_anything_else():
+    words = ["the", "cat", "the"]
+    trace, without = traced(words, positions="sinusoidal").whole(), traced(words).whole()
+    x = np.asarray(trace["positioned"])
+    pe = [[np.sin(place), np.cos(place), np.sin(place / 100), np.cos(place / 100)] for place in range(3)]
+    assert np.allclose(x, np.asarray(trace["embedding"]) + pe)
+    W_q = np.asarray(traced(words).inputs.matrices["W_q"])
+    assert np.allclose(trace["query"][0], x @ W_q)
+    assert np.allclose(without["query"][0, 0], without["query"][0, 2])
+    assert not np.allclose(trace["query"][0, 0], trace["query"][0, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"positions": "rotary"}, "expected sinusoidal"),
+        ({"positions": "sinusoidal", "context": ["le"]}, "leave out --context"),
+        (
+            {"positions": "sinusoidal", "content": {"embeddings": [[1, 0], [0, 1]], "positions": [[0, 0], [1, 1]]}},
+            "own",
+        ),
+    ],
+)
+def test_positions_that_cannot_be_added_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        traced(["a", "b"], **options)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 8])

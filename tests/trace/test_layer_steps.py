@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,7 +78,7 @@ def test_decoder_traces_self_and_cross_attention(draw, norm_first):
     itself = block.explain(x, memory)
     assert itself.names[-1] == "attended"
     np.testing.assert_allclose(itself["weight"], steps["heads"].seen.attention.dense(), atol=1e-12)
-    words = {"words": list("abcde"), "memory_words": list("tuvwxyz")}
+    words: Any = {"words": list("abcde"), "memory_words": list("tuvwxyz")}
     cross = block.explain(x, memory, which="cross", **words)
     assert cross.words == tuple("tuvwxyz") and cross.query_words == tuple("abcde")
     np.testing.assert_allclose(cross["weight"], steps["cross_heads"].seen.attention.dense(), atol=1e-12)

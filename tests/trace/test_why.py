@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ def test_one_component_of_a_vector_is_written_out(trace):
 
 
 def test_capped_biased_and_masked_scores_are_written_out():
-    options = {"scale": 0.5, "softcap": 2.0, "bias": np.array([[0, -1.0, 0]] * 3), "mask": regard.causal()}
+    options: Any = {"scale": 0.5, "softcap": 2.0, "bias": np.array([[0, -1.0, 0]] * 3), "mask": regard.causal()}
     trace = regard.Attention(CAT_SAT, CAT_SAT, **options).explain(CAT_SAT, words=WORDS)
     asked = {"query": "cat", "key": "cat"}
     assert str(trace.why("scaled", **asked)) == "2 / √4 = 1"

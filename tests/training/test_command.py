@@ -14,7 +14,7 @@ from regard.cli.train import BUSY_SPINS, library
 
 pytest.importorskip("torch")
 
-SMALL = ("--layers", "1", "--heads", "2", "--width", "8", "--steps", "20", "--batch", "2")
+SMALL = ("--layers", "1", "--heads", "2", "--width", "8", "--steps", "20", "--set", "batch=2")
 
 
 @pytest.fixture(autouse=True)
@@ -36,24 +36,26 @@ def refused(*arguments: str) -> str:
 
 def test_a_trained_model_is_a_model_like_any_other(tmp_path: Path) -> None:
     out = str(tmp_path / "copy")
-    finished = call("train", "copy", *SMALL, "--length", "6", "--vocabulary", "6", "--out", out)
+    finished = call("train", "copy", *SMALL, "--set", "length=6,vocabulary=6", "--out", out)
     assert finished.exit_code == 0, finished.output
     assert "Step 20 of 20" in finished.stderr and "accuracy" in finished.stderr
-    assert "training.html" in finished.stdout
+    assert "training.html" in finished.stdout and "20 steps are too few to learn this task" in finished.stdout
     assert (tmp_path / "copy" / "training.html").stat().st_size > 10_000
     seen = call("see", "--model", out, "a b c")
     assert seen.exit_code == 0 and "attends" in seen.stdout, seen.output
-    again = call("train", "copy", *SMALL, "--length", "6", "--vocabulary", "6", "--out", out)
+    again = call("train", "copy", *SMALL, "--set", "length=6,vocabulary=6", "--out", out)
     assert again.exit_code == 0, again.output  # finished already: nothing is trained again
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
     out = str(tmp_path / "run")
-    task = ("copy", "--length", "6", "--vocabulary", "6", "--out", out)
+    task = ("copy", "--set", "length=6,vocabulary=6", "--out", out)
     assert call("train", *task, *SMALL).exit_code == 0
     before = (tmp_path / "run" / "run.safetensors").read_bytes()
     assert "other" in refused(*task, *SMALL, "--seed", "1")
-    assert "other" in refused(*task, "--layers", "2", "--heads", "2", "--width", "8", "--steps", "20", "--batch", "2")
+    assert "other" in refused(
+        *task, "--layers", "2", "--heads", "2", "--width", "8", "--steps", "20", "--set", "batch=2"
+    )
     assert (tmp_path / "run" / "run.safetensors").read_bytes() == before
 
 
@@ -62,10 +64,10 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
     [
         (("recall",), "lookup, relations"),
         (("copy", "--heads", "3", "--width", "8"), "a multiple of `heads`, 3"),
-        (("copy", "--batch", "6", "--accumulate", "4"), "a divisor of `batch`, 6"),
-        (("copy", "--rate", "-1"), "`rate` is -1"),
-        (("text",), "needs a file"),
-        (("text", "--text", "missing.txt"), "missing.txt"),
+        (("copy", "--set", "batch=6,accumulate=4"), "a divisor of `batch`, 6"),
+        (("copy", "--set", "rate=-1"), "`rate` is -1"),
+        (("text",), "Give the text file"),
+        (("missing.txt",), "missing.txt"),
         (("relations", "--sentence", "The zebras left."), "'zebras'"),
     ],
 )
@@ -79,7 +81,7 @@ def test_bad_input_gets_one_clear_sentence(tmp_path: Path, arguments: tuple[str,
 def test_a_text_that_cannot_be_learned_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "input.txt"
     file.write_bytes(content)
-    assert "input.txt" in refused("text", "--text", str(file), "--out", str(tmp_path / "run"))
+    assert "input.txt" in refused(str(file), "--out", str(tmp_path / "run"))
 
 
 def test_threads_spin_less_where_other_programs_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:

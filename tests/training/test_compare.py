@@ -81,7 +81,7 @@ def test_unknown_networks_are_refused_before_training():
 
 def test_the_command_writes_json(tmp_path):
     out = tmp_path / "found.json"
-    arguments = ["compare", "copy", "--length", "8", "--steps", "2", "--batch", "2", "--width", "16", "--seeds", "1"]
+    arguments = ["compare", "copy", "--steps", "2", "--set", "length=8,batch=2,width=16", "--seeds", "1"]
     result = CliRunner().invoke(app, [*arguments, "--network", "one head", "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "one head" in json.dumps(json.loads(out.read_text()))
@@ -89,7 +89,7 @@ def test_the_command_writes_json(tmp_path):
 
 def test_zoologys_setting_has_networks_of_one_width_without_feed_forward_parts(tmp_path):
     path = tmp_path / "found.json"
-    options = ["--zoology", "--length", "32", "--steps", "2", "--batch", "2", "--seeds", "1", "--out", str(path)]
+    options = ["--zoology", "--set", "length=32,batch=2", "--steps", "2", "--seeds", "1", "--out", str(path)]
     done = CliRunner().invoke(app, ["compare", "lookup", *options])
     assert done.exit_code == 0, done.output
     rows = json.loads(path.read_text())
@@ -97,4 +97,4 @@ def test_zoologys_setting_has_networks_of_one_width_without_feed_forward_parts(t
     assert all(block.feed_forward is None for block in mixers.blocks)
     assert str(parameter_count(mixers)) in json.dumps(rows)
     refused = CliRunner().invoke(app, ["compare", "copy", "--zoology"])
-    assert refused.exit_code == 2 and "setting of the task lookup" in refused.output
+    assert refused.exit_code == 2 and "of the task lookup" in refused.output

@@ -139,7 +139,7 @@ def test_whom_they_means_is_decided_by_the_verb_alone():
 
 
 def test_text_keeps_its_last_tenth_for_testing(text_file):
-    one = task("text", path=text_file, length=16)
+    one: Any = task("text", path=text_file, length=16)
     assert one.text(one.parts["train"]) + one.text(one.parts["test"]) == TEXT
     assert len(one.parts["test"]) == len(TEXT) - int(len(TEXT) * 0.9)
 

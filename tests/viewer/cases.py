@@ -8,6 +8,8 @@ from regard.reading import Reading, Token
 from regard.viewer import frames
 from regard.viewer.queries import Answers, answers_for
 
+from ..dense import dense_weights
+
 CAT_SAT = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
 LAYERS, HEADS, KEY_HEADS, COUNT, SIZE, VALUE_SIZE = 2, 6, 3, 11, 5, 7
 
@@ -42,12 +44,7 @@ def reading(mask=None, count=COUNT, words=None, **options):
 def weights(is_causal=False, count=COUNT):
     """(layer, head, query, key), by the formula."""
     queries, keys, _ = arrays(count=count)
-    keys = np.repeat(keys, HEADS // KEY_HEADS, axis=1)
-    scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(SIZE)
-    if is_causal:
-        scores = np.where(np.tri(count, dtype=bool), scores, -np.inf)
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return dense_weights(queries, keys, seen=np.tri(count, dtype=bool) if is_causal else True)
 
 
 def asked(subject, kind, **parameters):

@@ -36,7 +36,7 @@ SUBJECTS = {
 }
 
 
-def misfit(value: object, hint: typing.Any, path: str = "") -> str:
+def misfit(value: typing.Any, hint: typing.Any, path: str = "") -> str:
     """Where a value, as it is packed, differs from its type; empty where it fits."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if typing.is_typeddict(hint):
@@ -54,7 +54,7 @@ def misfit(value: object, hint: typing.Any, path: str = "") -> str:
         return next(filter(None, (misfit(*both, f"{path}[]") for both in zip(value, each, strict=True))), "")
     if origin is Mapping:
         return next(filter(None, (misfit(part, parts[1], f"{path}[]") for part in value.values())), "")
-    kinds = {float: (float, int), type(None): type(None)}.get(hint, hint)
+    kinds: typing.Any = {float: (float, int), type(None): type(None)}.get(hint, hint)
     fits = value in parts if origin is typing.Literal else isinstance(value, kinds)
     return "" if fits and (hint is bool) == isinstance(value, bool) else f"{path}: {value!r} is not {hint}"
 
@@ -121,3 +121,14 @@ def expanded(mask):
         for first, last in zip(ends[::2], ends[1::2], strict=True):
             found[row, first:last] = True
     return found
+
+
+def test_synthetic_texts_open_on_a_named_head_as_a_map():
+    from regard.reading.synthetic import HEADS, synthetic
+    from regard.viewer.describe import describe
+
+    found = describe(synthetic(400))
+    assert found["known"]["labels"] == [list(HEADS)]
+    start = found["start"]
+    assert start["view"] == "matrix" and "induction" in found["known"]["labels"][start["layer"]][start["head"]]
+    assert all(word.isascii() and "-" in word for word in found["tokens"])

@@ -35,7 +35,11 @@ def data_of(model: Any) -> dict[str, Any]:
     by_head = HeadScore("object", "to head", 1, 2, share, Interval(0.4, 0.3, 0.5), 0.4)
     weak = by_head._replace(head=0, accuracy=Interval(0.2, 0.15, 0.25))
     link = Link(1, 2, 8, 5, 0.83, NASTY, (4, 13), (0, 3))
-    parts = {"scores": (score,), "by_head": (by_head, weak), "links": (link, link._replace(tenth=STRONGEST))}
+    parts: dict[str, Any] = {
+        "scores": (score,),
+        "by_head": (by_head, weak),
+        "links": (link, link._replace(tenth=STRONGEST)),
+    }
     whole = profile.Profile(found.model, NASTY, found.sums, found.ranks, **parts, notes=(NASTY,), about=found.about)
     data = whole.data()
     data["labels"][1][2] = []

@@ -1,6 +1,7 @@
 """Long texts: first maps from sampled rows, exact ones from the cells of one pass, zoomed maps always exact."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def case(request, small):
 
 
 def pooled(expected, rows, columns, shape, pool="mean"):
-    row_edges, column_edges = even_edges(*rows, shape[0]), even_edges(*columns, shape[1])
+    row_edges, column_edges = even_edges(rows[0], rows[1], shape[0]), even_edges(columns[0], columns[1], shape[1])
     reduce = np.maximum if pool == "max" else np.add
     part = expected[rows[0] : rows[1], columns[0] : columns[1]].astype(float)
     found = reduce.reduceat(part, row_edges[:-1] - rows[0], axis=0)
@@ -94,9 +95,9 @@ def test_a_zoomed_map_is_exact(case, region, before, pool):
     if before:
         tile(answers, *WHOLE, (64, 64))
     shape = (min(19, region[0][1] - region[0][0]), min(11, region[1][1] - region[1][0]))
-    header, found = tile(answers, *region, shape, pool)
+    header, found = tile(answers, region[0], region[1], shape, pool)
     assert header["exact"] is True and header["cell"] is None
-    np.testing.assert_allclose(found, pooled(expected[1], *region, shape, pool), atol=1e-6)
+    np.testing.assert_allclose(found, pooled(expected[1], region[0], region[1], shape, pool), atol=1e-6)
 
 
 def test_a_first_zoomed_map_does_not_wait_for_many_row_states(case):
@@ -137,7 +138,7 @@ def test_cached_cells_stay_within_their_limit(small, monkeypatch):
 
 def test_a_pass_is_cancelled_between_its_steps(case):
     answers, expected = case
-    steps = []
+    steps: list[Any] = []
 
     class Gone(Exception):
         pass

@@ -1,10 +1,15 @@
 """The end of a model: next-token probabilities, and changes that flow through all layers to it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from regard.attribution import logit_lens
+from regard.edits import block, patch, silence
 from regard.errors import OptionError, Unsupported
 from regard.heads.ablation_effects import silenced
+from regard.layers import Learned
 from regard.models.generate import Sampling
 from regard.reading import Reading
 
@@ -12,7 +17,7 @@ from ..small_models import encoder, writer
 from .cases import asked
 
 TEXT = "the kids were scared of the lions, so they left"
-CLOSE = {"rtol": 0, "atol": 2e-5}
+CLOSE: Any = {"rtol": 0, "atol": 2e-5}
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +149,90 @@ def test_the_embedding_and_what_is_added_to_it():
     read = encoder().read("the cat sat")
     _, arrays = asked(read, "embedding", tokens=[1, 3])
     model = encoder().transformer
+    assert isinstance(model.positions, Learned)
     ids = [read.tokens[1].id, read.tokens[3].id]
     np.testing.assert_array_equal(arrays["embedding"], model.embedding.weight[ids])
     np.testing.assert_allclose(arrays["position"], model.positions.weight[[1, 3]], atol=1e-6)
     np.testing.assert_allclose(arrays["embedding"] + arrays["position"], read.states[0][[1, 3]], atol=1e-6)
+
+
+# Edges, weights after a change, activations of another text, the lens
+
+
+def word_rows(reading, token):
+    """The weights of the token's word by layer, (head, word)."""
+    word = reading.words[reading.word_weights.place_of(token)]
+    return [reading.word_weights.row(slice(word.first, word.last), layer, range(4)) for layer in range(reading.layers)]
+
+
+@pytest.mark.parametrize("model", [writer, encoder], ids=["writer", "encoder"])
+@pytest.mark.parametrize("where", ["all", "layer", "head"])
+def test_a_blocked_edge_flows_to_the_end(model, where):
+    read = model().read(TEXT)
+    edge = {"queries": [7], "keys": [1, 2]}
+    head = int(np.asarray(read.seen[1].attention[:, 7, 1:3]).sum(-1).argmax())  # others may not look there at all
+    where = {"all": {}, "layer": {"layers": [1]}, "head": {"heads": [[1, head]]}}[where]
+    header, arrays = asked(read, "flow", query=7, blocked={**edge, **where}, weights=True)
+    heads = {"heads": [tuple(pair) for pair in where["heads"]]} if "heads" in where else where
+    changed = model().read(TEXT, edit=block(queries=[7], keys=[1, 2], **heads))
+    moved = [
+        np.linalg.norm(after[7] - before[7]) / np.linalg.norm(before[7])
+        for before, after in zip(read.states, changed.states, strict=True)
+    ]
+    np.testing.assert_allclose(arrays["moved"], moved, atol=1e-5)
+    assert moved[-1] > 1e-3
+    assert header["layers"] == list(range(1 if where else 0, read.layers))
+    np.testing.assert_allclose(arrays["weight"], word_rows(changed, 7)[header["layers"][0] :], **CLOSE)
+    assert arrays["weight"][0, head, 1:3].max() == 0  # the edge itself, in a head where it is blocked
+
+
+def test_weights_after_silenced_heads_are_those_of_the_edited_model(read):
+    header, arrays = asked(read, "flow", query=7, silenced=[[0, 1]], weights=True)
+    changed = writer().read(TEXT, edit=silence((0, 1)))
+    assert header["layers"] == list(range(read.layers))
+    np.testing.assert_allclose(arrays["weight"], word_rows(changed, 7), **CLOSE)
+    with pytest.raises(OptionError, match="silenced heads and blocked edges only"):
+        asked(read, "flow", query=7, divisor=2.0, weights=True)
+
+
+@pytest.mark.parametrize(
+    "blocked", [{"queries": [99], "keys": [0]}, {"queries": [1], "words": [0]}, 3, {"heads": [[9, 0]]}]
+)
+def test_edges_are_checked(read, blocked):
+    with pytest.raises(OptionError):
+        asked(read, "flow", query=2, blocked=blocked)
+
+
+@pytest.mark.parametrize("model", [writer, encoder], ids=["writer", "encoder"])
+@pytest.mark.parametrize("by", ["head", "position"])
+def test_effects_of_another_texts_activations_are_shares_of_the_way_to_its_answer(model, by):
+    read, other = model().read(TEXT), TEXT.replace("scared", "kids")
+    there, query, layer = model().read(other), len(read.tokens) - 1, 1
+    header, arrays = asked(read, "patching", text=other, by=by, layer=layer, query=query)
+    for column in (0, 2):
+        where = {"heads": [(layer, column)]} if by == "head" else {"what": "residual", "layers": [layer]}
+        patched = model().read(TEXT, edit=patch(there, **where, positions=column if by == "position" else None))
+        ends = [np.asarray(one.states[-1])[query].astype(float) for one in (read, patched, there)]
+        if header["measured"]["kind"] == "logits":
+            logits = [model().next_logits(end[None].astype(np.float32))[0].astype(float) for end in ends]
+            tops = int(logits[0].argmax()), int(logits[2].argmax())
+            ends = [np.array([row[tops[1]] - row[tops[0]]]) for row in logits]
+        way = ends[2] - ends[0]
+        assert arrays["effect"][column] == pytest.approx((ends[1] - ends[0]) @ way / (way @ way), abs=2e-4)
+    assert header["measured"]["kind"] == ("logits" if model is writer else "state")
+    assert len(arrays["effect"]) == (4 if by == "head" else len(read.tokens))
+
+
+def test_a_text_of_another_length_is_refused_in_a_sentence(read):
+    with pytest.raises(OptionError, match="both need equally many"):
+        asked(read, "patching", text="the kids", layer=0, query=1)
+
+
+def test_the_lens_is_that_of_the_library(read):
+    header, arrays = asked(read, "lens")
+    lens = logit_lens(writer(), TEXT)
+    assert tuple(map(tuple, header["tops"])) == lens.top_texts
+    np.testing.assert_allclose(arrays["probability"], lens.probability, atol=1e-6)
+    assert np.isnan(arrays["rank"][:, -1]).all()
+    with pytest.raises(OptionError):
+        asked(encoder().read(TEXT), "lens")

@@ -1,20 +1,22 @@
-"""A real JupyterLab: a reading is the last line of a cell, and the viewer draws it from what the kernel answers."""
+"""Real notebooks: a reading is the last line of a cell, and the viewer draws it from what the kernel answers."""
 
 import json
 import os
 import queue
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-PATIENCE = 60_000  # milliseconds
+PATIENCE = int(os.environ.get("PATIENCE", 60_000))  # milliseconds
 CELL = """
 import numpy as np
 from regard.attention import Attention
@@ -23,6 +25,10 @@ rng = np.random.default_rng(0)
 q, k, v = rng.normal(size=(3, 2, 5, 4))
 Reading.of(Attention(q, k), v, words=["Keys", "belong", "to", "</script>", "Sarah"])
 """
+KERNEL_READY = """() => {
+  const context = globalThis.jupyterapp?.shell.currentWidget?.context?.sessionContext;
+  return Boolean(context?.isReady && context.session?.kernel?.status === "idle");
+}"""
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -32,34 +38,51 @@ def notebook() -> str:
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
 
 
-@pytest.fixture
-def lab(tmp_path):
-    """The address of a separate JupyterLab with one notebook in it."""
-    missing = [name for name in ("jupyterlab", "ipykernel", "anywidget", "playwright") if find_spec(name) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed")
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "reading.ipynb").write_text(notebook(), encoding="utf-8")
-    places = ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
-    environment = {**os.environ, **{name: str(tmp_path / name) for name in places}, "PYTHONPATH": str(SOURCE)}
-    environment |= {"JUPYTER_PLATFORM_DIRS": "1", "HOME": str(tmp_path)}
-    command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
-        f"--ServerApp.root_dir={work}", "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
-    ]  # fmt: skip
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=work)
+def needs(*packages: str) -> None:
+    if missing := [name for name in packages if find_spec(name) is None]:
+        pytest.skip(f"{', '.join(missing)} not installed: `make test-all` installs them")
+
+
+@contextmanager
+def serving(tmp_path, pattern, *command):
+    """The address that a server prints, by the pattern, and all its later lines."""
+    folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
+    environment = {**os.environ, **{name: str(tmp_path / name) for name in folders}, "PYTHONPATH": str(SOURCE)}
+    environment |= {"JUPYTER_PLATFORM_DIRS": "1", "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    running = subprocess.Popen(
+        [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        cwd=tmp_path / "work",
+    )  # fmt: skip
     said: queue.Queue[str] = queue.Queue()
-    reader = threading.Thread(target=pass_on, args=(running.stderr, said), daemon=True)
+    reader = threading.Thread(target=pass_on, args=(running.stdout, said), daemon=True)
     reader.start()
     try:
-        yield address_in(said), said
+        yield address_in(said, pattern), said
     finally:
         running.terminate()
         running.wait(60)
         reader.join(60)
-        running.stderr.close()
+        running.stdout.close()
+
+
+@pytest.fixture(params=["lab", "notebook"])
+def jupyter(request, tmp_path):
+    """The address of a notebook in a separate JupyterLab or Notebook 7."""
+    kind = request.param
+    needs("jupyterlab", "notebook", "ipykernel", "anywidget", "playwright")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "reading.ipynb").write_text(notebook(), encoding="utf-8")
+    command = [
+        {"lab": "jupyterlab", "notebook": "notebook"}[kind], "--no-browser", "--allow-root", "--ip=127.0.0.1",
+        "--port=0", "--expose-app-in-browser", f"--ServerApp.root_dir={work}", "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+    ]  # fmt: skip
+    with serving(
+        tmp_path, rf"(http://127\.0\.0\.1:\d+)/{'lab' if kind == 'lab' else 'tree'}\?(token=\S+)", *command
+    ) as (found, said):
+        page = "lab/tree" if kind == "lab" else "notebooks"
+        yield f"{found[1]}/{page}/reading.ipynb?{found[2]}", said
 
 
 def pass_on(lines, said):
@@ -69,61 +92,88 @@ def pass_on(lines, said):
     said.put("")
 
 
-def address_in(said):
-    """The address that JupyterLab prints when it is ready."""
+def address_in(said, pattern):
+    """The match of the address that a server prints when it is ready."""
     lines = []
     while line := said.get(timeout=PATIENCE / 1000):
         lines.append(line)
-        if found := re.search(r"http://127\.0\.0\.1:\d+/lab\?token=\S+", line):
-            return found[0]
-    pytest.fail("JupyterLab did not start:\n" + "".join(lines))
+        if found := re.search(pattern, line):
+            return found
+    pytest.fail("The server did not start:\n" + "".join(lines))
+
+
+@contextmanager
+def browser_page(**context):
+    """A page of a browser, and the errors that its scripts raise."""
+    from playwright.sync_api import sync_playwright
+
+    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
+        page = browser.new_context(**context).new_page()
+        page.set_default_timeout(PATIENCE)
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        yield page, problems
+        browser.close()
+
+
+def shown_in(page, selector, said):
+    """The text of the viewer at a selector, when it has drawn itself."""
+    from playwright.sync_api import Error
+
+    try:
+        page.wait_for_selector(f'{selector} .regard[aria-busy="false"]')
+    except Error:
+        lines = [said.get() for _ in range(said.qsize())]
+        pytest.fail("There is no viewer:\n" + page.inner_text("body") + "".join(lines)[-5000:])
+    return page.locator(f"{selector} .regard").first.inner_text()
 
 
 @pytest.mark.slow
 def test_an_exported_notebook_shows_a_still_picture(tmp_path):
     """`nbconvert --execute` stores the widget's state, and the page then shows nothing in the widget's place."""
-    if missing := [name for name in ("nbconvert", "ipykernel", "anywidget", "playwright") if find_spec(name) is None]:
-        pytest.skip(f"{', '.join(missing)} not installed")
-    from playwright.sync_api import sync_playwright
-
+    needs("nbconvert", "ipykernel", "anywidget", "playwright")
     (tmp_path / "reading.ipynb").write_text(notebook(), encoding="utf-8")
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "reading.ipynb"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=300)
-    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
-        page = browser.new_context(offline=True).new_page()
+    with browser_page(offline=True) as (page, _):
         page.goto((tmp_path / "reading.html").as_uri())
         assert page.locator("[data-regard-still] figure svg").is_visible()
         assert "Sarah" in page.inner_text("[data-regard-still]")
-        browser.close()
 
 
 @pytest.mark.slow
-def test_a_reading_draws_itself_in_jupyterlab(lab):
-    from playwright.sync_api import Error, sync_playwright
-
-    first_address, said = lab
-    address, token = first_address.split("/lab?")
-    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    problems = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(f"{address}/lab/tree/reading.ipynb?{token}")
+def test_a_reading_draws_itself_in_jupyter(jupyter):
+    address, said = jupyter
+    with browser_page(viewport={"width": 1400, "height": 1000}) as (page, problems):
+        page.goto(address)
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # run before that, it asks for a kernel
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        try:
-            page.wait_for_selector('.jp-OutputArea .regard[aria-busy="false"]')
-        except Error:
-            lines = [said.get() for _ in range(said.qsize())]
-            pytest.fail("There is no viewer:\n" + page.inner_text("body") + "".join(lines)[-5000:])
-        shown = page.inner_text(".jp-OutputArea .regard")
-        browser.close()
+        page.wait_for_function(KERNEL_READY)  # run before that, it asks for a kernel or runs nothing
+        page.locator(".jp-Notebook .jp-CodeCell .cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        shown = shown_in(page, ".jp-OutputArea", said)
+    assert "Sarah" in shown and "</script>" in shown
+    assert not [problem for problem in problems if "regard" in problem.lower()]
+
+
+@pytest.mark.slow
+def test_a_reading_draws_itself_in_marimo(tmp_path):
+    needs("marimo", "anywidget", "playwright")
+    work = tmp_path / "work"
+    work.mkdir()
+    cell = "".join(f"    {line}\n" for line in CELL.strip().splitlines())
+    (work / "reading.py").write_text(f"import marimo\napp = marimo.App()\n\n\n@app.cell\ndef _():\n{cell}    return\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ("marimo", "run", "reading.py", "--headless", "--no-token", "--host=127.0.0.1", f"--port={port}")
+    with (
+        serving(tmp_path, r"http://(127\.0\.0\.1|localhost):\d+", *command) as (_, said),
+        browser_page(viewport={"width": 1400, "height": 1000}) as (page, problems),
+    ):
+        page.goto(f"http://127.0.0.1:{port}/")
+        shown = shown_in(page, "marimo-anywidget", said)
     assert "Sarah" in shown and "</script>" in shown
     assert not [problem for problem in problems if "regard" in problem.lower()]

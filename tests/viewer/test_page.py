@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import re
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +29,13 @@ ATTACKS = [
 ]  # fmt: skip
 
 
+CODE = ("style", "script", "wasm")  # gzipped
+
+
 def blocks(text):
-    """The frames of a page, by name; besides them it holds its kernels."""
+    """The frames of a page, by name; besides them it holds its code."""
     found = re.findall(r'<script type="application/x-regard" id="regard-([a-z0-9-]+)">([A-Za-z0-9+/=]*)</script>', text)
-    return {name: frames.unpack(base64.b64decode(content)) for name, content in found if name != "wasm"}
+    return {name: frames.unpack(base64.b64decode(content)) for name, content in found if name not in CODE}
 
 
 def test_every_weight_can_be_computed_from_the_page():
@@ -103,7 +107,7 @@ def test_chosen_layers_and_heads_are_as_exact_as_in_a_full_page(heads):
 def test_what_a_page_does_not_hold_is_refused_and_never_zero():
     text = page(reading(), layers=1, heads=[2])
     for kind, layer, head in [("tile", 0, 2), ("row", 1, 0), ("along", 1, 3), ("links", 0, 2), ("vectors", 1, 1)]:
-        asked = {"layer": layer, "query": 0}
+        asked: dict[str, Any] = {"layer": layer, "query": 0}
         asked |= {"head": head, "shape": [2, 2]} if kind in ("tile", "vectors") else {"heads": [head]}
         with pytest.raises(PageError, match="is not in this page"):
             ask_page(text, [(kind, asked)])
@@ -162,11 +166,14 @@ def test_a_policy_allows_only_what_is_in_the_page():
     text = page(reading())
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
     assert "default-src 'none'" in policy and policy.count("unsafe") == 1 and "worker-src blob:;" in policy
-    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    for content, kind, more in ((script, "script-src", " 'wasm-unsafe-eval'"), (style, "style-src", "")):
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert f"{kind} 'sha256-{digest}'{more};" in policy
+    (loader,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    packed = dict(re.findall(r'id="regard-(script|style)">([A-Za-z0-9+/=]*)</script>', text))
+    script, style = (gzip.decompress(base64.b64decode(packed[name])) for name in ("script", "style"))
+    digests = [
+        base64.b64encode(hashlib.sha256(content).digest()).decode() for content in (loader.encode(), script, style)
+    ]
+    assert f"script-src 'sha256-{digests[0]}' 'sha256-{digests[1]}' 'wasm-unsafe-eval';" in policy
+    assert f"style-src 'sha256-{digests[2]}';" in policy
 
 
 def policy_of(text):
@@ -236,7 +243,7 @@ def test_texts_that_are_too_long_give_a_one_line_error(monkeypatch):
     with pytest.raises(OptionError, match="regard studio"):
         page(Attention(np.zeros((page_parts.LONGEST + 1, 1)), np.zeros((page_parts.LONGEST + 1, 1))))
     monkeypatch.setattr(page_parts, "LARGEST", 1000)
-    with pytest.raises(OptionError, match="--layers"):
+    with pytest.raises(OptionError, match="--keep"):
         page(reading())
     assert page(reading(), layers=0, heads=0)
 

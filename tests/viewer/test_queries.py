@@ -1,5 +1,7 @@
 """Every query is answered as NumPy answers it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ from .cases import (
     weights,
 )
 
-CLOSE = {"rtol": 0, "atol": 1e-6}  # answers travel in single precision
+CLOSE: Any = {"rtol": 0, "atol": 1e-6}  # answers travel in single precision
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["all", "causal"])
@@ -61,7 +63,7 @@ def test_a_tile_is_pooled_exactly(case, rows, columns, shape, pool):
     header, found = asked(
         answers, "tile", layer=1, head=4, rows=list(rows), columns=list(columns), shape=list(shape), pool=pool
     )
-    row_edges, column_edges = even_edges(*rows, shape[0]), even_edges(*columns, shape[1])
+    row_edges, column_edges = even_edges(rows[0], rows[1], shape[0]), even_edges(columns[0], columns[1], shape[1])
     for r in range(shape[0]):
         for c in range(shape[1]):
             cell = expected[1, 4, row_edges[r] : row_edges[r + 1], column_edges[c] : column_edges[c + 1]]
@@ -261,7 +263,7 @@ def test_tensors_answer_as_arrays_do():
 
 # What comes from outside is checked
 
-QUESTIONS = [
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("describe", {}),
     (
         "tile",

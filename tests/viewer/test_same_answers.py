@@ -2,6 +2,7 @@
 
 import queue
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def from_server(shown, asked):
 
 
 def from_widget(shown, asked):
-    replies = queue.Queue()
+    replies: queue.Queue[Any] = queue.Queue()
     talk = Conversation(Answers(shown), lambda content, buffers=None: replies.put((content, buffers)))
     for kind, parameters in asked:
         talk.receive(None, {"id": "1", "kind": kind, "parameters": parameters})

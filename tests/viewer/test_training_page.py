@@ -55,7 +55,7 @@ def test_the_page_holds_every_snapshot(tmp_path):
 
 def test_words_cannot_break_out_of_the_page():
     page = "".join(training_page.pieces(record()))
-    assert page.count("</script>") == 2  # the data's and the script's own end
+    assert page.count("</script>") == 4  # the ends of its own: style, code, data, loader
 
 
 def test_a_long_run_keeps_its_first_and_last_snapshot(monkeypatch):

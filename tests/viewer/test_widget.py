@@ -3,6 +3,7 @@
 import queue
 import re
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ class Page:
     """The other end of a conversation."""
 
     def __init__(self, answers):
-        self.replies = queue.Queue()
+        self.replies: queue.Queue[Any] = queue.Queue()
         self.talk = widget.Conversation(answers, lambda content, buffers=None: self.replies.put((content, buffers)))
 
     def send(self, **message):
@@ -114,7 +115,7 @@ def test_a_missing_anywidget_gives_a_one_line_error(monkeypatch):
 
 
 def test_in_a_notebook_a_subject_is_its_widget_after_a_still_picture(monkeypatch):
-    displayed = []
+    displayed: list[Any] = []
     monkeypatch.setattr(widget, "_in_notebook", lambda: True)
     monkeypatch.setattr("IPython.display.publish_display_data", displayed.append)
     bundle, _ = widget.mimebundle(reading())
@@ -124,7 +125,7 @@ def test_in_a_notebook_a_subject_is_its_widget_after_a_still_picture(monkeypatch
 
 
 def test_the_still_picture_of_a_long_text_is_one_map(monkeypatch):
-    displayed = []
+    displayed: list[Any] = []
     monkeypatch.setattr("IPython.display.publish_display_data", displayed.append)
     monkeypatch.setattr(widget, "STILL", 3)
     widget._show_still(reading(), "1f")
@@ -155,7 +156,7 @@ def test_another_text_is_read_beside_the_first():
 
 def test_a_text_is_continued_with_news():
     page = Page(Answers(writer().read("the cat")))
-    sampling = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 5}
+    sampling: Any = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 5}
     page.send(id="1", kind="generate", parameters={"text": "the cat", "tokens": 4, **sampling})
     expected = writer().generate("the cat", 4, **sampling)
     replies = [page.reply()]

@@ -1,13 +1,14 @@
 """Every architecture: watched outputs and weights equal eager attention; dropping any option is noticed."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 import regard
 from regard.watch.call import Call
-from regard.watch.lazy_mask import bidirectional_mask_function
+from regard.watch.lazy_mask import MaskCall, bidirectional_mask_function
 
 from .architectures import (
     ARCHITECTURES,
@@ -79,6 +80,7 @@ def test_weights_without_one_option_are_wrong(name, dropped):
     call: Call = layer.runs[-1].joined()
     right = (call.attention().dense() - truth[layer.name][0])[1].abs().max()
     if dropped == "mask":
+        assert isinstance(call.rule, MaskCall)
         wrong_call = replace(call, rule=replace(call.rule, function=bidirectional_mask_function, padding=None))
     else:
         wrong_call = replace(call, **{dropped: None})
@@ -106,7 +108,7 @@ IDS = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(2))
 TEXT_AND_IMAGE = {"input_ids": IDS, "pixel_values": IMAGE}
 TWO_TEXTS = {"input_ids": IDS, "decoder_input_ids": IDS}
 T5 = {"vocab_size": 67, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
-SEVERAL_WAYS = {  # configuration, inputs, attentions
+SEVERAL_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {  # configuration, inputs, attentions
     "git": ({**TEXT, "vision_config": VISION}, TEXT_AND_IMAGE, 4),
     "vilt": ({**TEXT, **VISION, "max_image_length": -1}, TEXT_AND_IMAGE, 2),
     "layoutlmv3": (

@@ -168,7 +168,12 @@ def test_autocast_acts_as_it_does_unwatched(padded, implementation, keep):
         with regard.watch(model, keep=keep) as seen:
             found = model(ids, attention_mask=mask, use_cache=False).logits
     assert found.dtype == expected.dtype
-    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], atol=0.06, rtol=0.06)  # 8 bits, 3 layers
+    # 8 bits, 3 layers: machines round differently, so the watched run must be as near the exact logits as the other.
+    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], atol=0.12, rtol=0.06)
+    with torch.no_grad():
+        exact = model(ids, attention_mask=mask, use_cache=False).logits
+    watched, unwatched = ((logits - exact)[mask.bool()].abs().mean() for logits in (found, expected))
+    assert watched <= 1.3 * unwatched
     assert seen.layers[1].entropy().isfinite().all()
 
 

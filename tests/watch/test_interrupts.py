@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import regard
 from regard.watch import interface, session, torch_calls
+from regard.watch.call_frames import ACTIVE
 
 from .models import llama, tokens
 from .test_recogniser import Own, by_matmul, draw
@@ -24,7 +25,7 @@ def left_behind(*models):
     names = [model.config._attn_implementation for model in models if hasattr(model, "config")]
     return [
         *_get_current_function_mode_stack(), *interface.RECORDERS, *interface.ORIGINALS, *hooks,
-        *(name for name in names if name == interface.NAME), *(one for one in session.ACTIVE.get()),
+        *(name for name in names if name == interface.NAME), *(one for one in ACTIVE.get()),
     ]  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def test_an_interrupt_at_any_line_of_entering_or_leaving_leaves_nothing(event):
         if lines[:at].count(line) <= 2:  # loops over modules repeat theirs
             interrupt(model, at, event)
             assert not left_behind(model), line
-            assert not interface.LOCK._is_owned()
+            assert not interface.LOCK._is_owned()  # type: ignore[attr-defined]
 
 
 def test_tasks_record_their_own_passes():

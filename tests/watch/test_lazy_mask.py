@@ -1,12 +1,14 @@
 """Masks of transformers stay lazy: each kind equals its tensor, and interval masks never build one."""
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import masking_utils as hf
 
 import regard
 from regard.watch import interface
-from regard.watch.lazy_mask import NOT_BUILT, LazyMask
+from regard.watch.lazy_mask import NOT_BUILT, LazyMask, MaskCall
 
 from .models import gemma3, llama, tokens
 
@@ -77,7 +79,7 @@ def test_every_kind_of_mask_equals_its_tensor(kind, padding):
 
 
 def test_functions_of_single_indices_are_vectorised():
-    arguments = {"batch_size": 2, "q_length": 11, "kv_length": 11, "mask_function": one_by_one, "use_vmap": True}
+    arguments: Any = {"batch_size": 2, "q_length": 11, "kv_length": 11, "mask_function": one_by_one, "use_vmap": True}
     lazy = interface.mask_forward(**arguments)
     expected = hf.sdpa_mask(**arguments, allow_is_causal_skip=False)
     visible = lazy.call.mask().visible(queries=11, keys=11, batch=2, xp=torch, device="cpu")
@@ -96,7 +98,8 @@ def test_padded_and_sliding_batches_build_no_mask(make, keep, monkeypatch):
     with regard.watch(model, keep=keep) as seen, torch.no_grad():
         model(ids, attention_mask=padding)
     assert made and all(mask._tensor is None and mask._own is NOT_BUILT for mask in made)
-    assert "causal()" in seen.layers[1].runs[-1].joined().rule.mask().expression
+    rule = seen.layers[1].runs[-1].joined().rule
+    assert isinstance(rule, MaskCall) and "causal()" in rule.mask().expression
 
 
 def test_packed_sequences_are_recognised_from_their_positions():

@@ -1,5 +1,7 @@
 """Attention in a module's own code is recognised, verified, and reported by name where it is not."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -13,7 +15,7 @@ from .test_support import SMALL, made
 
 CLOSE = {"atol": 2e-6, "rtol": 0}
 GPT = {"vocab_size": 67, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 64}
-OWN_CODE = {
+OWN_CODE: dict[str, dict[str, Any]] = {
     "gptj": GPT,
     "codegen": GPT,
     "gpt_neo": {

@@ -8,6 +8,7 @@ import sys
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,7 +164,7 @@ def test_the_softmax_of_an_attention_is_counted_and_that_of_a_router_is_not(surv
 
 def test_a_process_that_dies_is_a_row(survey, monkeypatch):
     monkeypatch.setattr(survey, "survey_folder", lambda folder: os.kill(os.getpid(), signal.SIGKILL))
-    rows = []
+    rows: list[Any] = []
     survey.survey(["one", "other"], rows.append, jobs=2)
     assert sorted(row["folder"] for row in rows) == ["one", "other"]
     assert all(row["outcome"] == "crashes" and row["cases"][0]["note"] == "SIGKILL" for row in rows)

@@ -4,6 +4,7 @@ import pickle
 import threading
 from copy import deepcopy
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,12 +165,15 @@ def test_passes_of_other_threads_do_not_disturb():
         other.join()
     expected = eager_weights(model, input_ids=written[:, :-1]).attentions
     for layer, weights in zip(seen.layers, expected, strict=True):
-        torch.testing.assert_close(layer.attention.dense(), weights, atol=3e-6, rtol=0)
+        torch.testing.assert_close(
+            layer.attention.dense(), weights, atol=6e-6, rtol=0
+        )  # float32 scores, added in another order
 
 
 def test_threads_record_their_own_passes():
     model = llama()
-    lengths, found = range(4, 10), {}
+    lengths = range(4, 10)
+    found: dict[Any, Any] = {}
 
     def read(length):
         for _ in range(3):

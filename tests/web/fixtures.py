@@ -3,7 +3,9 @@
 import itertools
 import json
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType, quants
@@ -38,7 +40,7 @@ def stages():
     """Every stage of one query, from a trace."""
     rng = np.random.default_rng(3)
     visible = np.array([True, False, True, True, False, True, True])
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         "scale": {"scale": 0.3},
         "softcap": {"softcap": 1.5},
         "bias": {"bias": rng.normal(size=(1, 1, 7))},
@@ -75,7 +77,7 @@ def attentions():
     rng = np.random.default_rng(11)
     heads, key_heads, rows, keys, size, value_size = 6, 3, 13, 17, 5, 7
     at_end = keys - rows
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         "plain": {},
         "causal": {"mask": causal(), "offset": at_end},
         "first and window": {"mask": first(2) | window(3, 1), "offset": at_end},
@@ -282,7 +284,7 @@ def relations():
 
 def sources():
     """Sentences on where numbers come from."""
-    cases = [
+    cases: list[dict[str, Any]] = [
         {"source": "minilm", "layer": 3, "heads": [1], "text": "The kids  were\nscared."},
         {"source": "minilm, rollout", "text": "🙂" * 79 + "  " + "🙂" * 9},
         {"source": "smollm2", "layer": 0, "heads": [2, 5], "text": "word " * 40, "edited": "temperature 2.00"},
@@ -294,6 +296,17 @@ def sources():
 
 
 def write(path):
-    parts = (attentions, quantised, stages, large_scores, links, rankings, votes, blocks, activations, sampled)
+    parts: tuple[Callable[[], Any], ...] = (
+        attentions,
+        quantised,
+        stages,
+        large_scores,
+        links,
+        rankings,
+        votes,
+        blocks,
+        activations,
+        sampled,
+    )
     parts += (relations, sources)
     path.write_text(json.dumps({part.__name__: part() for part in parts}), encoding="utf-8")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { headsOf, ordered, shareOf, walked } from "../../src/regard/web/views/grid/model.js";
+import { captionOf, headsOf, orderOf, ordered, printedStatistic, shareOf, walked } from "../../src/regard/web/views/grid/model.js";
 
 const names = (heads) => heads.map(({ layer, head }) => `${layer}.${head}`);
 
@@ -24,4 +24,16 @@ test("arrows walk and stop at the ends", () => {
     ["ArrowRight", "ArrowDown", "ArrowUp", "Home", "End", "Enter"].map((key) => walked(key, 4, 7, 3)),
     [5, 4, 1, 0, 6, null],
   );
+});
+
+test("below a map stand its number, what its head is known for, or that it is not kept", () => {
+  const of = { name: "2 · 1", number: null, pattern: "verb → object", kept: true, inModel: false, isDense: false };
+  assert.deepEqual(captionOf(of), [["name", "2 · 1"], ["label", "verb → object"]]);
+  assert.deepEqual(captionOf({ ...of, number: 0.5, isDense: true }), [["name", "2 · 1"], ["number", "0.50"]]);
+  assert.deepEqual(captionOf({ ...of, pattern: "no clear pattern" }), [["name", "2 · 1"]]);
+  assert.deepEqual(captionOf({ ...of, inModel: true, pattern: "" }), []);
+  assert.deepEqual(captionOf({ ...of, kept: false, pattern: "" }), [["name", "2 · 1"], ["label", "not kept"]]);
+  assert.equal(printedStatistic(NaN), "not known");
+  assert.equal(orderOf({ grid_order: "sinks" }).statistic, "sinks");
+  assert.equal(orderOf({ grid_order: "nonsense" }).value, "model");
 });

@@ -4,6 +4,7 @@ import test from "node:test";
 import { pack, unpack } from "../../src/regard/web/sources/frames.js";
 import {
   NONE,
+  nameOf,
   RELATION,
   alone,
   atlasOf,
@@ -13,7 +14,6 @@ import {
   legendOf,
   patternOf,
   rankOf,
-  saidOf,
   shareOf,
   short,
   tickDigits,
@@ -82,8 +82,11 @@ test("a head is coloured by its pattern, a relation before a sink, and nothing c
   const all = atlas(model());
   const [one] = all.models;
   assert.deepEqual(one.all.map((head) => patternOf(one, head)), ["previous token", NONE, "first-token sink", RELATION, NONE, NONE]);
-  assert.equal(saidOf(one, one.all[3]), "object → verb 0.74, first-token sink 0.60");
-  assert.equal(saidOf(one, one.all[1]), NONE);
+  assert.equal(nameOf(one, one.all[3]), "object → verb");
+  assert.equal(nameOf(one, one.all[0]), "previous token");
+  assert.equal(nameOf(one, one.all[1]), NONE);
+  const named = { ...one, known: () => "verb → object" };
+  assert.equal(nameOf(named, one.all[0]), "verb → object"); // as every other page calls it
   assert.deepEqual(legendOf(all).map(({ name, count }) => [name, count]), [[RELATION, 1], ["previous token", 1], ["first-token sink", 1], [NONE, 3]]);
   assert.equal(new Set([RELATION, NONE, "previous token", "next token", "itself", "first-token sink", "separator sink", "duplicate token", "induction", "same word", "local window", "broad"].map(short)).size, 12);
 });

@@ -3,12 +3,15 @@ import { test } from "node:test";
 import {
   blended,
   saidTemperature,
+  meantKey,
   saidTie,
+  saidWeak,
   shares,
   similarities,
   temperatureAt,
   vectorFrom,
 } from "../../src/regard/web/views/lookup/model.js";
+import { answerHere, bestRows, dictionaries, placeIn, resultsOf, settingsOf } from "../../src/regard/web/views/lookup/dictionary.js";
 import { piecesOf, spelling } from "../../src/regard/web/views/lookup/trigrams.js";
 
 const near = (one, other, by = 1e-12) => assert.ok(Math.abs(one - other) < by, `${one} ${other}`);
@@ -78,4 +81,36 @@ test("ties and queries without a match are said", () => {
   assert.equal(said([0.5, 0.5, 0.5]), "A tie of all keys: each gets 1/3.");
   assert.equal(said([1, 2, 3], Infinity), "Uniform at infinite temperature: each gets 1/3.");
   assert.equal(said([2, 2, 1], 0), "A tie: “a” and “b” have the same probability.");
+});
+
+test("a mistyped key is suggested, and a weak match is said", () => {
+  const car = ["brand", "model", "year"];
+  assert.equal(meantKey("modle", car), "model"); // two letters exchanged
+  assert.equal(meantKey("Model ", car), null); // equals a key
+  assert.equal(meantKey("mo", car), null);
+  assert.equal(meantKey("price", car), null);
+  assert.equal(meantKey("cat", ["car", "bat"]), null); // both are as near
+  assert.equal(meantKey("", car), null);
+  assert.match(saidWeak([0.1, 0.31], "cosine"), /Nothing matches well.*0\.31/);
+  assert.equal(saidWeak([0.1, 0.9], "cosine"), "");
+  assert.equal(saidWeak([0.1, 0.2], "dot"), "");
+});
+
+test("a dictionary and a soft look-up answer with values, sums, or say that they cannot", () => {
+  const all = dictionaries({ has: [] });
+  const of = (shown, query, more = {}) => {
+    const settings = { ...settingsOf(shown, {}), query, ...more };
+    return resultsOf(shown, answerHere(shown, settings), query).map(({ values }) => values.join(" or "));
+  };
+  const car = all.find(({ keys }) => keys.includes("brand"));
+  assert.deepEqual(of(car, "model"), ["Mustang", "Mustang"]);
+  assert.equal(of(car, "modle")[0], "nothing");
+  const vectors = all.find(({ numbers }) => numbers);
+  assert.ok(vectors);
+  assert.match(of(vectors, vectors.keys[0])[1], /^\[/);
+  assert.deepEqual(resultsOf(car, { weights: car.keys.map(() => 1 / car.keys.length), scores: [], note: "" }, "x")[1].values, ["undecided"]);
+  assert.equal(answerHere(vectors, { ...settingsOf(vectors, {}), query: "no numbers" }), null);
+  assert.deepEqual([...bestRows([0.2, 0.6, 0.2])], [1]);
+  assert.deepEqual([...bestRows([0.5, 0.5])], []);
+  assert.equal(placeIn(all, { lookup_example: 99 }), 0);
 });

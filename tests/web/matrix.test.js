@@ -20,6 +20,7 @@ import {
 } from "../../src/regard/web/views/matrix/geometry.js";
 import { fitted } from "../../src/regard/web/views/matrix/labels.js";
 import { colourOfWeight, paint, stepOfWeight } from "../../src/regard/web/views/matrix/pixels.js";
+import { aroundRegion, between, frameOf, inside, scaleFor } from "../../src/regard/web/views/matrix/model.js";
 import { makeTiles } from "../../src/regard/web/views/matrix/tiles.js";
 
 const PLOT = { width: 701, height: 503 };
@@ -258,4 +259,34 @@ test("a label that does not fit is shortened with an ellipsis, from its end", ()
   assert.equal(fitted(drawing, "69902", 50), "69902");
   assert.equal(fitted(drawing, "69902", 49), "699…");
   assert.equal(fitted(drawing, "69902", 15), "");
+});
+
+test("a frame has the tiles of its level on top, and knows the weights of single cells alone", () => {
+  const whole = square(4);
+  const view = { ...wholeView(whole, PLOT) };
+  const weight = Float32Array.from({ length: 16 }, (_, place) => place / 16);
+  const tile = { rows: [0, 4], columns: [0, 4], shape: [4, 4], weight, done: true, exact: true, sampled: null };
+  const coarse = { ...tile, shape: [1, 1], weight: Float32Array.of(0.25) };
+  const plot = { ...PLOT, left: 0, top: 0 };
+  const frame = frameOf({ view, plot, ratio: 1, whole }, { find: () => tile, all: [tile, coarse] });
+  assert.equal(frame.tiles.at(-1), tile);
+  assert.equal(frame.weightAt(1, 2), 6 / 16);
+  assert.equal(frame.drawnWeight(3, 3), 15 / 16);
+  const empty = frameOf({ view, plot, ratio: 1, whole }, { find: () => undefined, all: [coarse] });
+  assert.deepEqual(empty.here, []);
+  assert.equal(empty.weightAt(0, 0), null); // a mean is not the weight of a cell
+});
+
+test("one scale for the whole map: rounded up, and weights end at 1", () => {
+  const tile = (weight) => ({ rows: [0, 1], columns: [0, 2], shape: [1, 2], weight: Float32Array.from(weight), done: true, exact: true, sampled: null });
+  const whole = { rows: 1, columns: 2 };
+  assert.equal(scaleFor(tile([0.2, 0.99]), whole, { measure: "weight", pool: "mean" }).top, 1);
+  assert.ok(scaleFor(tile([3.2, 0.1]), whole, { measure: "norm", pool: "mean" }).top >= 3.2);
+  assert.equal(scaleFor(tile([0.2, 0.99]), whole, { measure: "weight", pool: "mean" }).isPooled, false);
+});
+
+test("regions are ordered and within the matrix", () => {
+  assert.deepEqual(between({ row: 3, column: 1 }, { row: 1, column: 2 }, square(4)), [1, 4, 1, 3]);
+  assert.deepEqual(inside(-3, 9, square(4)), { row: 0, column: 3 });
+  assert.deepEqual(aroundRegion([4, 8], [0, 4]), { cell: { row: 5, column: 1 }, region: [-12, 24, -16, 20] });
 });

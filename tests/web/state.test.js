@@ -10,7 +10,7 @@ import {
   tokenOfName,
   UNCHOSEN,
 } from "../../src/regard/web/page/state.js";
-import { captionOf } from "../../src/regard/web/page/toolbar.js";
+import { captionOf } from "../../src/regard/web/page/share.js";
 import { titleOfMatrix } from "../../src/regard/web/views/matrix/captions.js";
 
 const TOKENS = ["[CLS]", "they", "un", "happy", "7", "they", "a:b", "[SEP]"];

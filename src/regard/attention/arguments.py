@@ -62,8 +62,8 @@ def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
 
 def same_kind(**given: Array) -> None:
     """Raise if dtypes or devices differ."""
-    one, *others = given.values()
-    if any(other.dtype != one.dtype for other in others):
+    first, *others = given.values()
+    if any(other.dtype != first.dtype for other in others):
         came = ", ".join(f"`{name}` are {errors.type_name(array.dtype)}" for name, array in given.items())
         raise errors.TypeProblem(f"{came}.\nAll arrays of one attention have the same type: convert one of them.")
     same_device(**given)
@@ -71,8 +71,8 @@ def same_kind(**given: Array) -> None:
 
 def same_device(**given: Array) -> None:
     """Refuse tensors on different devices."""
-    one, *others = given.values()
-    if is_tensor(one) and any(other.device != one.device for other in others):
+    first, *others = given.values()
+    if is_tensor(first) and any(other.device != first.device for other in others):
         came = ", ".join(f"`{name}` are on {array.device}" for name, array in given.items())
         raise errors.OptionError(f"{came}.\nAll arrays of one attention are on one device: move them with .to(device).")
 

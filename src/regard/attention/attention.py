@@ -173,8 +173,8 @@ class Attention:
     def _row_statistics(self) -> RowStatistics:
         if self._statistics is None:
             object.__setattr__(self, "_statistics", RowStatistics())
-        known: RowStatistics = self._statistics  # type: ignore[assignment]
-        return known
+        statistics: RowStatistics = self._statistics  # type: ignore[assignment]
+        return statistics
 
     def _offset_known(self) -> Any:
         return arguments.offset_known(self.offset, self.queries.shape[-2], self.keys.shape[-2])
@@ -232,6 +232,11 @@ class Attention:
 
         return mimebundle(self)
 
+    def _display_(self) -> Any:  # marimo's protocol
+        from regard.viewer.widget import display
+
+        return display(self)
+
     # Products
 
     @overload
@@ -256,12 +261,12 @@ class Attention:
         scores = self.scores
         values = arrays.cast(four_axes(values), scores.queries.dtype)
         long = type(self.keys) is np.ndarray and is_long(scores)
-        wanted = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
-        output, found = engine_for(scores.queries).forward(scores, values, wanted, top)
+        kept = tuple(dict.fromkeys((*statistics, *KEPT))) if long else statistics
+        output, results = engine_for(scores.queries).forward(scores, values, kept, top)
         if long:
-            self._row_statistics.keep(scores, found)
+            self._row_statistics.keep(scores, results)
         output = arrays.leading_axes_of(self.ndim, arrays.cast(output, self.dtype))
-        return (output[..., 0] if one_column else output), found
+        return (output[..., 0] if one_column else output), results
 
     def attend(self, values: Any, statistics: Sequence[str] = (), top: int = 0) -> Attended:
         """Outputs and row statistics in one pass: any of "logsumexp", "entropy", "peak", "distance".
@@ -277,9 +282,9 @@ class Attention:
         if "distance" in names:
             self._offset_known()
         top = min(validate.integer("top", top, 0), self.shape[-1])
-        output, found = self._outputs(values, names, top)
-        strongest = self._top(found) if top else None
-        return Attended(output, **{name: self._presented(found[name]) for name in names}, top=strongest)
+        output, results = self._outputs(values, names, top)
+        strongest = self._top(results) if top else None
+        return Attended(output, **{name: self._presented(results[name]) for name in names}, top=strongest)
 
     def __rmatmul__(self, rows: Any) -> Array:
         """`u @ A`, which is `(A.mT @ u.mT).mT`: (..., m, query) → (..., m, key)."""
@@ -329,7 +334,6 @@ class Attention:
     def score(self) -> Stage:
         """The dot products q · k.
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).score[1]
         array([0., 2., 2.])
         """
@@ -339,7 +343,6 @@ class Attention:
     def scaled(self) -> Stage:
         """The scores multiplied by the scale.
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).scaled[1]
         array([0., 1., 1.])
         """
@@ -349,7 +352,6 @@ class Attention:
     def capped(self) -> Stage:
         """The scaled scores after the soft cap.
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E, softcap=1).capped[1].round(2)
         array([0. , 0.76, 0.76])
         """
@@ -359,7 +361,6 @@ class Attention:
     def biased(self) -> Stage:
         """The capped scores plus the bias.
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E, bias=[[0, 0, -1]]).biased[1]
         array([0., 1., 0.])
         """
@@ -369,8 +370,6 @@ class Attention:
     def masked(self) -> Stage:
         """The biased scores, −inf at masked keys: the input of the softmax.
 
-        >>> from regard.masks import causal
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E, mask=causal()).masked[1]
         array([  0.,   1., -inf])
         """
@@ -385,9 +384,9 @@ class Attention:
         >>> A.select(batch=0).shape, A.select(head=[1, 3]).shape, A.select(batch=1, head=7).shape
         ((8, 5, 5), (2, 2, 5, 5), (5, 5))
         """
-        for name, given, axes in (("batch", batch, 4), ("head", head, 3)):
-            if given is not None and self.ndim < axes:
-                raise errors.option(name, given, f"None for an attention of shape {self.shape}")
+        for name, index, axes in (("batch", batch, 4), ("head", head, 3)):
+            if index is not None and self.ndim < axes:
+                raise errors.option(name, index, f"None for an attention of shape {self.shape}")
         sequences, heads = (1, 1, *self.shape[:-2])[-2:]
         batches, one_sequence = arguments.selection("batch", batch, sequences)
         some_heads, one_head = arguments.selection("head", head, heads)
@@ -501,15 +500,14 @@ class Attention:
 
         `k` is limited to the number of keys.
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> strongest = Attention(E, E).top(2)
         >>> strongest.index.tolist(), strongest.weight.round(2).tolist()
         ([[0, 2], [1, 2], [2, 0]], [[0.42, 0.42], [0.42, 0.42], [0.58, 0.21]])
         """
         scores = self.scores
         k = min(validate.integer("k", k, 1), self.shape[-1])
-        found = engine_for(scores.queries).forward(scores, None, (), k)[1]
-        return self._top(found)
+        results = engine_for(scores.queries).forward(scores, None, (), k)[1]
+        return self._top(results)
 
     def _top(self, found: dict[str, Array]) -> Top:
         index, weight = (arrays.leading_axes_of(self.ndim, found[name]) for name in ("top_index", "top_weight"))
@@ -534,20 +532,19 @@ class Attention:
 
         queries  that count, by any index along the query axis, or as booleans (batch, query); all by default
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).column_sums().round(2), Attention(E, E).column_sums(queries=slice(-1, None)).round(2)
         (array([0.79, 0.79, 1.42]), array([0.21, 0.21, 0.58]))
         """
         scores = self.scores
         if queries is None:
-            found = engine_for(scores.queries).column_sums(scores, self._row_statistics.state(scores))
+            sums = engine_for(scores.queries).column_sums(scores, self._row_statistics.state(scores))
         else:
-            found = column_sums_from(scores, self._row_statistics, queries)
-        return arrays.leading_axes_of(self.ndim, found)
+            sums = column_sums_from(scores, self._row_statistics, queries)
+        return arrays.leading_axes_of(self.ndim, sums)
 
     def _row_statistic(self, name: str) -> Array:
-        found = self._row_statistics.get(self.scores, name)[name]
-        return self._presented(arrays.copied(found))  # the cached array stays private
+        numbers = self._row_statistics.get(self.scores, name)[name]
+        return self._presented(arrays.copied(numbers))  # the cached array stays private
 
     def _presented(self, statistic: Array) -> Array:
         """In the dtype of statistics: engines return log-sum-exp in float64."""
@@ -589,7 +586,6 @@ class Attention:
     def explain(self, values: Any, query: Any = None, words: Any = None, *, query_words: Any = None) -> Any:
         """Every step as a `Trace`: for all queries of a small matrix, or for one query (word or position) in O(n).
 
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
         >>> Attention(E, E).explain(E, query="cat", words=["The", "cat", "sat"])
         Trace(The cat sat, query cat; 1 head: query, key, value, score, scaled, weight, weighted_value, output)
         """
@@ -614,7 +610,6 @@ class Attention:
 class Stage:
     """The matrix at a stage before the weights, lazy as well: index it, or build it with `dense()`.
 
-    >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
     >>> scores = Attention(E, E).score
     >>> scores.shape, scores[2, :2], scores.dense().tolist()[0]
     ((3, 3), array([2., 2.]), [2.0, 0.0, 2.0])

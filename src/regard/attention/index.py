@@ -54,10 +54,10 @@ def look(scores: Scores, known: RowStatistics, ndim: int, index: Any, stage: Sta
         source = replace(source, state=known.state_for(scores, _share_of_rows(source, reading, missing)))
     if not reading.points_shape and not points:
         return source.tile((batch, head, rows, columns)).reshape(reading.shape)
-    found = _points(source, (batch, head, rows, columns), points)
-    found = found.reshape(*reading.points_shape, *reading.kept)
+    values = _points(source, (batch, head, rows, columns), points)
+    values = values.reshape(*reading.points_shape, *reading.kept)
     axes = range(len(reading.points_shape))
-    return arrays.library(found).moveaxis(found, tuple(axes), tuple(axis + reading.points_at for axis in axes))
+    return arrays.library(values).moveaxis(values, tuple(axes), tuple(axis + reading.points_at for axis in axes))
 
 
 def check_size(shape: tuple[int, ...], like: Array, limit: int | None) -> None:
@@ -118,17 +118,17 @@ def _points(source: StageScores, lattice: Lattice, points: Points) -> Array:
     count = len(next(iter(points.values()))) if points else 1
     if source.stage == "weight" and source.state is None and not _is_dense(points, count):
         source = replace(source, state=_state_of_points(source.scores, lattice, points))
-    chunks, found = list(_chunks(points, count)), []
+    chunks, chunk_values = list(_chunks(points, count)), []
     for chunk in chunks:
-        needed, places = list(lattice), []
+        needed, cells = list(lattice), []
         for axis, index in points.items():
             values, inverse = np.unique(index[chunk], return_inverse=True)
             needed[axis] = _run(values)
-            places.append(score_parts.like(inverse, source.scores.queries))
+            cells.append(score_parts.like(inverse, source.scores.queries))
         tile = source.tile((needed[0], needed[1], needed[2], needed[3]))
         tile = arrays.library(tile).moveaxis(tile, tuple(points), tuple(range(len(points))))
-        found.append(tile[tuple(places)] if places else tile[None])
-    joined = found[0] if len(found) == 1 else arrays.library(found[0]).concatenate(found, 0)
+        chunk_values.append(tile[tuple(cells)] if cells else tile[None])
+    joined = chunk_values[0] if len(chunk_values) == 1 else arrays.library(chunk_values[0]).concatenate(chunk_values, 0)
     back = np.argsort(np.concatenate(chunks))
     return joined[score_parts.like(back, joined)]
 
@@ -169,12 +169,12 @@ def _state_of_points(scores: Scores, lattice: Lattice, points: Points) -> RowSta
     for group in _groups(points, order):
         batch, head = (_run(points[axis][group[:1]]) if axis in points else _hull(lattice[axis]) for axis in (0, 1))
         rows = _run(np.unique(points[2][group])) if 2 in points else _hull(lattice[2])
-        found = state_of_rows(score_parts.selected(scores, batch, head), rows)
+        state = state_of_rows(score_parts.selected(scores, batch, head), rows)
         if everywhere is None:
             shape = tuple(scores.queries.shape[:3])  # of all rows; only those with points are read
-            everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (found.row_max, found.row_sum)))
-        everywhere.row_max[batch, head, rows] = found.row_max
-        everywhere.row_sum[batch, head, rows] = found.row_sum
+            everywhere = RowState(*(arrays.uninitialised(shape, part) for part in (state.row_max, state.row_sum)))
+        everywhere.row_max[batch, head, rows] = state.row_max
+        everywhere.row_sum[batch, head, rows] = state.row_sum
     assert everywhere is not None
     return everywhere
 
@@ -281,8 +281,8 @@ def _place_points(reading: ParsedIndex, met: list[tuple[int | None, Integers]], 
         raise _not_an_index(index) from None
     reading.points_shape = together[0].shape
     reading.points = {-1 if axis is None else axis: array for (axis, _), array in zip(met, together, strict=True)}
-    places = [place for place, _ in advanced]
-    neighbours = places == list(range(places[0], places[0] + len(places)))
+    axes_of_arrays = [axis_number for axis_number, _ in advanced]
+    neighbours = axes_of_arrays == list(range(axes_of_arrays[0], axes_of_arrays[0] + len(axes_of_arrays)))
     reading.points_at = advanced[0][1] if neighbours else 0
 
 

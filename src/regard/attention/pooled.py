@@ -78,12 +78,12 @@ def pooled_map(
     state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
     region = score_parts.of_rows(scores, rows)
     engine = engine_for(scores.queries)
-    found = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
+    cells = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
     if pool in ("mean", "words"):
-        counts = _like(np.diff(row_edges)[:, None] * (np.diff(column_edges) if pool == "mean" else 1), found)
+        counts = _like(np.diff(row_edges)[:, None] * (np.diff(column_edges) if pool == "mean" else 1), cells)
         # In place where nothing is recorded: a new array of this size takes a tenth of a forward.
-        found = np.divide(found, counts, out=found) if isinstance(found, np.ndarray) else found / counts
-    return PooledMap(arrays.leading_axes_of(ndim, found), row_edges, column_edges, pool)
+        cells = np.divide(cells, counts, out=cells) if isinstance(cells, np.ndarray) else cells / counts
+    return PooledMap(arrays.leading_axes_of(ndim, cells), row_edges, column_edges, pool)
 
 
 def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: tuple[Any, Any]) -> tuple[Edges, Edges]:
@@ -92,7 +92,7 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise _bad_shape(shape, (counts[0], counts[1]))
     spans = _region("rows", regions[0], counts[0]), _region("columns", regions[1], counts[1])
-    found = []
+    blocks = []
     for axis, name in enumerate(("row", "column")):
         start, stop = spans[axis]
         if given[axis] is not None:
@@ -100,12 +100,12 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
                 raise errors.option(
                     f"{name}_edges", given[axis], f"these alone, without a shape or a region of {name}s"
                 )
-            found.append(_given_edges(f"{name}_edges", given[axis], counts[axis]))
+            blocks.append(_given_edges(f"{name}_edges", given[axis], counts[axis]))
         elif validate.is_integer(shape[axis]) and 1 <= shape[axis] <= stop - start:
-            found.append(even_edges(start, stop, int(shape[axis])))
+            blocks.append(even_edges(start, stop, int(shape[axis])))
         else:
             raise _bad_shape(shape, (spans[0][1] - spans[0][0], spans[1][1] - spans[1][0]))
-    return found[0], found[1]
+    return blocks[0], blocks[1]
 
 
 def _region(name: str, given: Any, count: int) -> tuple[int, int]:

@@ -99,14 +99,14 @@ def state_of_rows(scores: Scores, rows: score_parts.Index) -> RowState:
         return RowState.of(engine.forward(score_parts.of_rows(scores, rows), None, ROW_STATE)[1])
     index = np.arange(scores.queries.shape[2])[rows]
     step = max(1, CHUNK // scores.keys.shape[2])
-    found = [
+    statistics = [
         engine.forward(
             score_parts.lattice(scores, index[start : start + step], score_parts.EVERYTHING), None, ROW_STATE
         )[1]
         for start in range(0, len(index), step)
     ]
     join = arrays.library(scores.queries).concatenate
-    return RowState.of({name: join([piece[name] for piece in found], -1) for name in ROW_STATE})
+    return RowState.of({name: join([piece[name] for piece in statistics], -1) for name in ROW_STATE})
 
 
 def _computed(scores: Scores, names: Sequence[str]) -> dict[str, Array]:
@@ -123,8 +123,8 @@ def _fingerprints(scores: Scores) -> Fingerprints | None:
     given = _arrays_of(scores)
     if given is None or any(arrays.needs_gradient(array) for array in given):
         return None
-    found = [arrays.fingerprint(array) for array in given]
-    return None if None in found else tuple(found)  # type: ignore[arg-type]
+    fingerprints = [arrays.fingerprint(array) for array in given]
+    return None if None in fingerprints else tuple(fingerprints)  # type: ignore[arg-type]
 
 
 def _is_traced(scores: Scores) -> bool:
@@ -133,12 +133,12 @@ def _is_traced(scores: Scores) -> bool:
 
 def _arrays_of(scores: Scores) -> list[Array] | None:
     """All arrays that decide the scores, including those of the evaluated mask; None if a function decides as well."""
-    found: list[Array] = []
+    pieces: list[Array] = []
     waiting: list[Any] = [scores]
     while waiting:
         thing = waiting.pop()
         if isinstance(thing, np.ndarray) or arrays.is_tensor(thing):
-            found.append(thing)
+            pieces.append(thing)
         elif is_dataclass(thing):
             waiting += [getattr(thing, field.name) for field in fields(thing)]
         elif isinstance(thing, tuple):
@@ -147,4 +147,4 @@ def _arrays_of(scores: Scores) -> list[Array] | None:
             continue
         elif not isinstance(thing, (NoneType, int, float, str, slice, ModuleType)):
             return None
-    return found
+    return pieces

@@ -8,13 +8,18 @@ import typer
 
 from regard import examples as stored
 from regard.cli import (
+    attribute,
+    block,
     check,
     compare,
     exercise,
+    explain,
     heads,
-    lessons,
     lookup,
     models,
+    positions,
+    recipe_heads,
+    scaling,
     see,
     site,
     slides,
@@ -90,13 +95,15 @@ def engine() -> None:
 
 for _command, _epilog in (
     (see.see, see.EXAMPLES),
+    (see.generate, see.GENERATE_EXAMPLES),
+    (explain.explain, explain.EXAMPLES),
     (studio.studio, studio.EXAMPLES),
     (steps.steps, steps.EXAMPLES),
     (lookup.lookup, lookup.EXAMPLES),
     (slides.slides, slides.EXAMPLES),
-    (lessons.scaling, lessons.SCALING_EXAMPLES),
-    (lessons.positions, lessons.POSITIONS_EXAMPLES),
-    (lessons.block, lessons.BLOCK_EXAMPLES),
+    (scaling.scaling, scaling.EXAMPLES),
+    (positions.positions, positions.EXAMPLES),
+    (block.block, block.EXAMPLES),
     (train.train, train.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (check.check, check.EXAMPLES),
@@ -107,6 +114,8 @@ for _command, _epilog in (
 ):
     app.command(cls=terminal.Command, epilog=_epilog)(_command)
 app.add_typer(heads.app, name="heads")
+app.add_typer(attribute.app, name="attribute")
+app.add_typer(recipe_heads.app, name="recipe")
 app.add_typer(models.app, name="models")
 
 

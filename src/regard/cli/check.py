@@ -68,10 +68,10 @@ def check(
         return
     if len(files) > 1:
         raise OptionError("Several files are graded with --task key.json; without it, notes are checked one by one.")
-    found = check_notes(files[0], decimals=decimals, product=product)
-    is_listed = full or any(verdict.kind != "missing" for verdict in found.slips)
-    terminal.show([_table(found, full)] if is_listed else [found.summary(), *_missing(found)])
-    if not found.ok:
+    check_result = check_notes(files[0], decimals=decimals, product=product)
+    is_listed = full or any(verdict.kind != "missing" for verdict in check_result.slips)
+    terminal.show([_table(check_result, full)] if is_listed else [check_result.summary(), *_missing(check_result)])
+    if not check_result.ok:
         raise typer.Exit(SOMETHING_WRONG)
 
 
@@ -96,12 +96,12 @@ def _missing(found: Check) -> list[str]:
 def _reasons(slips: Sequence[Verdict], full: bool) -> Iterator[str]:
     """A line per slip; of numbers that follow from a wrong one or have too few decimals, the first of each step."""
     counts = Counter((verdict.kind, verdict.step) for verdict in slips)
-    said: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     for verdict in slips:
         group = verdict.kind, verdict.step
         others = counts[group] - 1 if verdict.kind in SHORTENED and not full else 0
-        if others and group in said:
+        if others and group in shown:
             continue
         also = f" {others} more of this kind; --full shows them." if others else ""
-        said |= {group} if others else set()
+        shown |= {group} if others else set()
         yield f"{verdict.what}: {verdict.because}.{also}"

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from regard.cli import end_at_once, terminal, text_input
-from regard.errors import RegardError, shortened
+from regard.cli import end_at_once, terminal
+from regard.errors import RegardError, reason_of, shortened
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
@@ -73,10 +73,10 @@ class Commands(terminal.Group):
             if code is not None:  # a usage error whose message cannot be written to standard error
                 sys.exit(code)
             if problem.filename is not None:
-                terminal.complain(f"{str(problem.filename)!r}: {text_input.reason(problem)}.")
+                terminal.complain(f"{str(problem.filename)!r}: {reason_of(problem)}.")
                 sys.exit(BAD_INPUT)
             _abandon(sys.stdout)
-            terminal.complain(f"Standard output cannot be written: {text_input.reason(problem)}.")
+            terminal.complain(f"Standard output cannot be written: {reason_of(problem)}.")
             sys.exit(NOT_WRITTEN)
 
 

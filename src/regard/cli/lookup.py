@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import outputs, terminal, text_input
-from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, Show
+from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, Show, layout
 from regard.output import figure
 from regard.output.files import file_of
 from regard.tables import Table
@@ -77,13 +77,13 @@ def lookup(
     no_caption: NoCaption = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
-    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
+    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     content = text_input.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
     dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed and embed.value)
     dictionary = dictionary.leaves() if leaves else dictionary
-    asked = query_of(query, dictionary)
-    hard, soft = dictionary.hard(asked), dictionary.soft(asked)
+    search_query = query_of(query, dictionary)
+    hard, soft = dictionary.hard(search_query), dictionary.soft(search_query)
     if outputs.is_printed(out, targets):
         equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
         parts = (equal, soft.table())
@@ -91,7 +91,7 @@ def lookup(
         return
     tables = [table_with_values(dictionary, hard), table_with_values(dictionary, soft)]
     title = "Hard and soft look-up"
-    outputs.write(targets, lambda kind: file_of(tables, lambda: figure.lookup(dictionary, asked), kind, title))
+    outputs.write(targets, lambda kind: file_of(tables, lambda: figure.lookup(dictionary, search_query), kind, title))
 
 
 def _shortened(table: Table, full: bool) -> Table:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import terminal, text_input
-from regard.errors import OptionError, RegardError
+from regard.cli import terminal
+from regard.errors import OptionError, RegardError, reason_of
 from regard.tables import Column, Table
 
 EXAMPLES = """Examples:
@@ -55,9 +55,9 @@ def get(name: Annotated[str, typer.Argument(help="A name from the list, or owner
     from regard.models import store
 
     there = store.kept(name)
-    found = there or store.get(name)
+    stored = there or store.get(name)
     state = "is already in the cache" if there else "is downloaded"
-    terminal.show([f"{name} {state}: {found.path} ({_size(found.size)})"])
+    terminal.show([f"{name} {state}: {stored.path} ({_size(stored.size)})"])
 
 
 @app.command(epilog=REMOVE_EXAMPLES)
@@ -70,9 +70,9 @@ def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
-        raise OptionError(f"The model {name!r} cannot be removed: {text_input.reason(problem)}.") from None
+        raise OptionError(f"The model {name!r} cannot be removed: {reason_of(problem)}.") from None
     if not freed:
-        kept = ", ".join(one.name for one in store.all_kept()) or "empty"
+        kept = ", ".join(entry.name for entry in store.all_kept()) or "empty"
         raise OptionError(f"The model {name!r} is not in the cache.\nIn the cache {store.root()}: {kept}.")
     terminal.show([f"Removed {name}: {_size(freed)} freed."])
 
@@ -81,15 +81,21 @@ def listing() -> Table:
     """The models of the catalogue, and other models in the cache."""
     from regard.models import store
 
-    kept = {one.name: one for one in store.all_kept()}
+    kept = {entry.name: entry for entry in store.all_kept()}
     rows = [
-        (known.name, known.what, known.licence, _size(known.size), "yes" if known.name in kept else "no")
-        for known in store.CATALOGUE.values()
+        (
+            model_entry.name,
+            model_entry.what,
+            model_entry.licence,
+            _size(model_entry.size),
+            "yes" if model_entry.name in kept else "no",
+        )
+        for model_entry in store.CATALOGUE.values()
     ]
     rows += [
-        (one.name, "from the hub", one.licence, _size(one.size), "yes")
-        for one in kept.values()
-        if one.name not in store.CATALOGUE
+        (entry.name, "from the hub", entry.licence, _size(entry.size), "yes")
+        for entry in kept.values()
+        if entry.name not in store.CATALOGUE
     ]
     columns = (Column("Name", "word"), *(Column(name) for name in ("Description", "Licence", "Size", "Here")))
     notes = (

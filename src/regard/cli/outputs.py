@@ -1,66 +1,20 @@
-"""`--out FILE`, repeatable, and `--show FORMAT`: what a command writes, in which format, and where to."""
+"""What a command writes, in which format, and where to: as `--out FILE` (repeatable) and `--show FORMAT` say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
 
 from regard import atomic_file
 from regard.cli import terminal, text_input
 from regard.errors import OptionError, Unsupported
 from regard.output.files import BINARY, ENDINGS, FIGURES, USUAL, Format, file_of
-from regard.output.svg import Layout, Svg, aspect_ratio, usual_layout
+from regard.output.svg import Layout, Svg, usual_layout
 from regard.tables import Table
 
 DRAWN = FIGURES | {Format.HTML}
 NO_LAYOUT: Layout = {"aspect": None, "font_size": None, "caption": True}
-
-
-def show_option(formats: Sequence[Format]) -> Any:
-    """`--show`, with the formats that a command writes."""
-    names = [str(kind) for kind in formats]
-
-    def parse(name: str) -> Format:
-        if name not in names:
-            expected = f"{', '.join(names[:-1])} or {names[-1]}"
-            raise typer.BadParameter(f"--show is {name!r}; expected {expected}.")
-        return Format(name)
-
-    return typer.Option(
-        "--show",
-        metavar=f"[{'|'.join(names)}]",
-        parser=parse,
-        help="The format of standard output, or of --out FILE without an ending.",
-    )
-
-
-Show = Annotated[Format | None, show_option(USUAL)]
-Full = Annotated[bool, typer.Option("--full", help="Shorten nothing: all rows, all numbers.")]
-Out = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write to this file in the format of its ending; may be repeated. - is stdout."
-    ),
-]
-
-
-Aspect = Annotated[str | None, typer.Option("--aspect", metavar="16:9", help="The shape of a figure, for slides.")]
-FontSize = Annotated[
-    float | None,
-    typer.Option("--font-size", metavar="PT", min=1, max=200, help="Smallest type of a figure that fills a slide."),
-]
-NoCaption = Annotated[bool, typer.Option("--no-caption", help="Leave out the title and notes of a figure.")]
-
-
-def layout(aspect: str | None, font_size: float | None, no_caption: bool) -> Layout:
-    """The options of figures."""
-    if aspect is not None:
-        aspect_ratio(aspect)  # refused before anything is computed
-    return {"aspect": aspect, "font_size": font_size, "caption": not no_caption}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +40,34 @@ def targets(
     (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
     """
     names = [None if name == text_input.STANDARD else name for name in out or [text_input.STANDARD]]
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    for number, name in enumerate(names):
+        if name in names[:number]:
             raise OptionError(f"--out names {text_input.STANDARD if name is None else name!r} twice; each file once.")
-    found = tuple(Target(_format(name, show, usual, formats), name, layout or {}) for name in names)
-    for target in found:
+    chosen = tuple(Target(_format(name, show, usual, formats), name, layout or {}) for name in names)
+    for target in chosen:
         _check(target)
-    if layout not in (None, NO_LAYOUT) and not any(target.format in DRAWN for target in found):
+    if layout not in (None, NO_LAYOUT) and not any(target.format in DRAWN for target in chosen):
         raise OptionError("--aspect, --font-size and --no-caption are for figures: add --out FILE.svg, .pdf or .png.")
-    return found
+    return chosen
 
 
-def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) -> None:
+def write(targets: Sequence[Target], content: Callable[[Format], str | bytes]) -> None:
     """Compute every output, then write them; each file is replaced whole or left as it was.
 
     Where a package is missing for one of several, the others are written before the error names it.
     """
     contents: dict[Format, str | bytes] = {}
     missing: dict[Format, Unsupported] = {}
-    for kind in dict.fromkeys(target.format for target in wanted):
+    for kind in dict.fromkeys(target.format for target in targets):
         try:
-            with usual_layout(wanted[0].layout):
+            with usual_layout(targets[0].layout):
                 contents[kind] = content(kind)
         except Unsupported as problem:
-            if len(wanted) == 1:
+            if len(targets) == 1:
                 raise
             missing[kind] = problem
-    aloud = all(target.path is not None for target in wanted)
-    for target in [target for target in wanted if target.format in contents]:
+    aloud = all(target.path is not None for target in targets)
+    for target in [target for target in targets if target.format in contents]:
         if target.path is None:
             terminal.raw(contents[target.format])
             continue
@@ -124,32 +78,32 @@ def write(wanted: Sequence[Target], content: Callable[[Format], str | bytes]) ->
             terminal.remark(f"Wrote {target.path}.")
     if missing:
         unwritten = [
-            (target.path or "standard output", missing[target.format]) for target in wanted if target.format in missing
+            (target.path or "standard output", missing[target.format]) for target in targets if target.format in missing
         ]
         raise Unsupported("\n".join(f"{name} is not written: {problem}" for name, problem in unwritten))
 
 
 def publish(
-    out: Sequence[str] | None, wanted: Sequence[Target], tables: Sequence[Table], draw: Callable[[], Svg], *,
+    out: Sequence[str] | None, targets: Sequence[Target], tables: Sequence[Table], draw: Callable[[], Svg], *,
     full: bool = False, title: str = "",
 ) -> None:  # fmt: skip
     """Print tables in the terminal, or write them, or the figure of the same numbers, as `--out` and `--show` say."""
-    if is_printed(out, wanted):
+    if is_printed(out, targets):
         terminal.show(tables, full)
     else:
-        write(wanted, lambda kind: file_of(tables, draw, kind, title))
+        write(targets, lambda kind: file_of(tables, draw, kind, title))
 
 
-def is_printed(out: Sequence[str] | None, wanted: Sequence[Target]) -> bool:
+def is_printed(out: Sequence[str] | None, targets: Sequence[Target]) -> bool:
     """Whether tables are printed in the terminal, fitted to its width."""
-    return out is None and wanted[0].format is Format.TABLE
+    return out is None and targets[0].format is Format.TABLE
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:
     """The format that a file's ending names, or `--show`."""
     endings = [ending for ending, named in ENDINGS.items() if named in formats]
     if name is None:
-        found = show or usual
+        chosen = show or usual
     else:
         ending = Path(name).suffix.lower()
         named = ENDINGS.get(ending)
@@ -157,10 +111,10 @@ def _format(name: str | None, show: Format | None, usual: Format, formats: Colle
             raise OptionError(f"--out {name!r} does not end in a known format: use {', '.join(endings)}, or --show.")
         if named is not None and show not in (None, named):
             raise OptionError(f"--out {name!r} is {named} by its ending, and --show says {show}: give one of them.")
-        found = named or show or usual
-    if found not in formats:
-        raise OptionError(f"This command does not write {found}; it writes {', '.join(endings)}.")
-    return found
+        chosen = named or show or usual
+    if chosen not in formats:
+        raise OptionError(f"This command does not write {chosen}; it writes {', '.join(endings)}.")
+    return chosen
 
 
 def _check(target: Target) -> None:
@@ -168,12 +122,17 @@ def _check(target: Target) -> None:
         if target.format in BINARY and terminal.is_terminal():
             raise OptionError(f"A {target.format} is not text: name a file, as in --out figure.{target.format}.")
         return
-    path = Path(target.path)
+    check_path(target.path)
+
+
+def check_path(name: str) -> None:
+    """An error if a file of this name cannot be written, before any work is done for it."""
+    path = Path(name)
     try:
         is_folder, in_folder = path.is_dir(), path.absolute().parent.is_dir()
     except (OSError, ValueError):  # a name that is too long, or holds a NUL
         is_folder, in_folder = False, False
     if is_folder:
-        raise OptionError(f"{target.path!r} cannot be written: it is a folder.")
+        raise OptionError(f"{name!r} cannot be written: it is a folder.")
     if not in_folder:
-        raise OptionError(f"{target.path!r} cannot be written: there is no folder {str(path.parent)!r}.")
+        raise OptionError(f"{name!r} cannot be written: there is no folder {str(path.parent)!r}.")

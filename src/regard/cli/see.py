@@ -1,4 +1,4 @@
-"""`regard see`: the attention of a real model on a text."""
+"""`regard see` and `regard generate`: the attention of a real model on a text, or on what it writes itself."""
 
 from __future__ import annotations
 
@@ -8,167 +8,143 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import outputs, terminal, text_input
+from regard.cli import outputs, terminal
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
-from regard.cli.outputs import Aspect, FontSize, NoCaption, Out, Show
-from regard.cli.text_input import asked_for
+from regard.cli.output_options import Aspect, FontSize, NoCaption, Out, Show, layout
+from regard.cli.text_input import text_argument, word_position
 from regard.errors import OptionError
-from regard.output.files import Format, SeeFigure
+from regard.output.files import Format
 
 if TYPE_CHECKING:
     from regard.reading import Reading
-    from regard.reading.sight import Sight
-    from regard.tables import Table
 
-MOST_TOKENS = 4096  # upper limit of --generate
+MOST_TOKENS = 4096  # that `regard generate` writes
 
 EXAMPLES = """Examples:
 
 \b
   regard see "The kids were scared of the lions, so they left right away."
   regard see "Keys on the table belong to Sarah" --query belong
-  regard see "Sarah lost her keys" --relation whose
-  regard see "The cat sat" --query cat --layer 4 --head 7 --steps
+  regard see "Sarah lost her keys" --head whose
   regard see "Love Apple phones" --out apple.html --out apple.svg
-  regard see "Love Apple phones" --out apple.html --with-model
   regard see "Love Apple phones" --layer 3 --out heads.svg
   regard see "Love Apple phones" --query Apple --beside "Love apple pie"
-  regard see "jane visits africa" --show json | python -m json.tool
-  regard see "Once upon a time" --generate 20
   regard see "The cat sat" --model hf:./a-folder-of-transformers
 
 \b
 .html is the interactive viewer with all weights; .svg, .pdf and .png draw one
 head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
-.csv hold the tables.
+.csv hold the tables. `regard explain` prints the steps of one word and head.
 A weight shows where a head attends, not why a model gives its answer.
 The model is downloaded once, into the cache: see `regard models`.
 """
+GENERATE_EXAMPLES = """Examples:
+
+\b
+  regard generate "Once upon a time"
+  regard generate "Once upon a time" --tokens 40 --out story.html
+  regard generate "Once upon a time" --query time --layer 4 --head 7
+"""
+
+Text = Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")]
+File = Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")]
+Query = Annotated[
+    str | None, typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position.")
+]
+Layer = Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")]
+Head = Annotated[int | None, typer.Option(help="Only this head, counted from 0.")]
 
 
 def see(
-    text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
-    file: Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")] = None,
+    text: Text = None,
+    file: File = None,
     model: AnyModel = None,
-    query: Annotated[
+    query: Query = None,
+    layer: Layer = None,
+    head: Annotated[
         str | None,
-        typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position."),
-    ] = None,
-    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")] = None,
-    head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The head known for this: whose, where, who does what, when, object …"),
-    ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Every step for one query in one head.")] = False,
-    generate: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=MOST_TOKENS, help="Let the model write N tokens first.")
+        typer.Option(
+            metavar="N|NAME",
+            help="Only this head, counted from 0; or the one known for whose, where, who does what, when, object …",
+        ),
     ] = None,
     beside: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Another text with the same word: how far its vector moves, layer by layer."),
     ] = None,
     show: Show = None,
-    figure: Annotated[
-        SeeFigure | None,
-        typer.Option(help="What svg, png and pdf draw: heat-map of one head, or all heads with --layer, by default."),
-    ] = None,
     out: Out = None,
-    layers: Annotated[
-        str | None, typer.Option(metavar="3,5", help="Keep only these layers in the HTML page: a smaller file.")
-    ] = None,
-    heads: Annotated[
-        str | None, typer.Option(metavar="0,7", help="Keep only these heads in the HTML page: a smaller file.")
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="3,5/0,7", help="Only these layers / heads in the HTML page, or 3,5 for layers: a smaller file."
+        ),
     ] = None,
     with_model: Annotated[
         bool, typer.Option("--with-model", help="Put the model into the HTML page: it reads other texts offline.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors of --steps.")] = False,
     aspect: Aspect = None,
     font_size: FontSize = None,
     no_caption: NoCaption = False,
 ) -> None:
     """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
-    from regard.heads.sentence_relations import answer_in
-    from regard.output import see_report
-    from regard.reading.sight import sight
-
-    targets = outputs.targets(out, show, layout=outputs.layout(aspect, font_size, no_caption))
-    if (layers or heads) and (steps or not any(target.format is Format.HTML for target in targets)):
-        raise OptionError("--layers and --heads choose what the HTML page keeps: add --out FILE.html.")
-    if with_model and (steps or not any(target.format is Format.HTML for target in targets)):
-        raise OptionError("--with-model puts the model into the HTML page: add --out FILE.html.")
-    kept: dict[str, Any] = {"layers": _numbers("--layers", layers), "heads": _numbers("--heads", heads)}
-    written = _text(text, file)
-    if relation is not None and (layer is not None or head is not None):
-        raise OptionError("--relation chooses layer and head: give it, or --layer and --head.")
+    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
+    for option, is_there in (("--keep", keep is not None), ("--with-model", with_model)):
+        if is_there and not any(target.format is Format.HTML for target in targets):
+            raise OptionError(f"{option} says what the HTML page holds: add --out FILE.html.")
+    is_number = head is None or re.fullmatch(r"-?\d{1,6}", head, re.ASCII)
+    if not is_number and layer is not None:
+        raise OptionError(f"--head {head} chooses the layer as well: leave out --layer, or give the number of a head.")
+    kept = {**_kept(keep), "with_model": with_model}
+    written = text_argument("see", text, file)
     started = time.perf_counter()
-    reading = _read(model or (USUAL if generate is None else CAUSAL), written, generate)
+    reading = open_model(model or USUAL).read(written)  # long texts show their own progress bar
     seconds = time.perf_counter() - started
-    word = asked_for(query, [word.text for word in reading.words])
-    answer = None if relation is None else answer_in(reading, relation, word)
-    shown = sight(reading, word, layer, head, answer)  # checks what depends on the model and the text
-    other = None if beside is None else _beside(reading, beside)
-    more = [] if other is None else [_moved(shown, other)]
-    usual = SeeFigure.HEADS if layer is not None and head is None else SeeFigure.HEAT_MAP
-    kept |= {"beside": other, "with_model": with_model}
-    is_place = any(one is not None for one in (query, layer, head, relation))
-    files = see_report.SeeFiles(shown, seconds, figure or usual, steps, full, more, kept, is_place)
-    if not outputs.is_printed(out, targets):
-        outputs.write(targets, files.content)
-        return
-    terminal.show([see_report.sentence(reading), ""])
-    if steps:
-        terminal.show([files.step_table()], full)
-    else:
-        terminal.show([*see_report.terminal(shown), see_report.closing(shown, seconds)])
-    terminal.show(part for table in more for part in ("", table))
+    number, relation = (int(head), None) if head is not None and is_number else (None, head)
+    _publish(reading, seconds, query, layer, number, targets, out, relation=relation, beside=beside, kept=kept)
 
 
-def _text(text: str | None, file: str | None) -> str:
-    if text is not None and file is not None:
-        raise OptionError("Give a text or --file, not both.")
-    if text is None and file is None:
-        raise OptionError('Give a text, as in regard see "The cat sat", or --file FILE.')
-    if file is not None or text == text_input.STANDARD:
-        text = text_input.text_of(file if file is not None else text_input.STANDARD)
-    assert text is not None
-    if not text.strip():
-        raise OptionError('The text contains no word: give one, as in regard see "The cat sat".')
-    return text.strip()
-
-
-def _numbers(option: str, given: str | None) -> list[int] | None:
-    """The numbers of a list such as 3,5."""
-    if given is None:
-        return None
-    if not re.fullmatch(r"\s*\d{1,6}\s*(,\s*\d{1,6}\s*)*", given, re.ASCII):
-        raise OptionError(f"{option} is {given!r}; expected numbers with commas between them, such as 3,5.")
-    return [int(number) for number in given.split(",")]
-
-
-def _read(name: str, text: str, generate: int | None) -> Reading:
-    """The text as read by a model, or as continued by it."""
+def generate(
+    text: Text = None,
+    file: File = None,
+    tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="How many tokens the model writes.")] = 20,
+    model: AnyModel = None,
+    query: Query = None,
+    layer: Layer = None,
+    head: Head = None,
+    show: Show = None,
+    out: Out = None,
+) -> None:
+    """Let a model continue a text, and see its attention."""
+    targets = outputs.targets(out, show)
+    name, written = model or CAUSAL, text_argument("generate", text, file)
+    started = time.perf_counter()
     reader = open_model(name)
-    if generate is None:
-        return reader.read(text)  # long texts show their own progress bar
-    with terminal.progress(f"{name} writes", generate) as one_more:
-        return reader.generate(text, generate, on_token=lambda _piece: one_more())
+    with terminal.progress(f"{name} writes", tokens) as advance:
+        reading = reader.generate(written, tokens, on_token=lambda _piece: advance())
+    _publish(reading, time.perf_counter() - started, query, layer, head, targets, out)
 
 
-def _beside(reading: Reading, text: str) -> Reading:
-    """Another text, read by the same model."""
-    if reading.reader is None:
-        raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
-    return reading.reader.read(text)
+def _publish(
+    reading: Reading, seconds: float, query: str | None, layer: int | None, head: int | None,
+    targets: tuple[outputs.Target, ...], out: list[str] | None, **options: Any,
+) -> None:  # fmt: skip
+    """Print what is worth showing of a reading, or write it."""
+    from regard.output import see_report
+
+    word = word_position("--query", query, [word.text for word in reading.words])
+    report = see_report.report(reading, word, layer, head, seconds, **options)
+    if outputs.is_printed(out, targets):
+        terminal.show(report.printed())
+    else:
+        outputs.write(targets, report.content)
 
 
-def _moved(shown: Sight, other: Reading) -> Table:
-    """How far the shown word's vector moves in another text; the word there is spelled alike."""
-    word = shown.reading.words[shown.query]
-    there = [place for place, one in enumerate(other.words) if one.text.casefold() == word.text.casefold()]
-    if not there:
-        raise OptionError(
-            f"--beside: the other text has no word {word.text!r}. Choose one that both have, with --query WORD."
-        )
-    return shown.reading.moved(shown.query, other, there[0])
+def _kept(keep: str | None) -> dict[str, list[int] | None]:
+    """The layers and heads of --keep."""
+    numbers = r"((?:\d{1,6},)*\d{1,6})"
+    parts = re.fullmatch(f"{numbers}?(?:/{numbers})?", (keep or "").replace(" ", ""), re.ASCII)
+    if parts is None or (keep is not None and not any(parts.groups())):
+        raise OptionError(f"--keep is {keep!r}; expected layers such as 3,5, or layers and heads such as 3,5/0,7.")
+    layers, heads = ([int(number) for number in part.split(",")] if part else None for part in parts.groups())
+    return {"layers": layers, "heads": heads}

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from regard import atomic_file
-from regard.cli import terminal, text_input
+from regard.cli import outputs, terminal, text_input
 from regard.cli.model_option import USUAL
-from regard.errors import OptionError
+from regard.errors import OptionError, count
 
 EXAMPLES = """Examples:
 
@@ -21,18 +20,19 @@ EXAMPLES = """Examples:
   regard slides "The cat sat" --part table --symbols --out symbols.pdf
 
 \b
-Parts: intuition, matrices, table, matrix-form, heads, look-up, root,
-positions, roles, fixed, blocks, learning.
+Parts: intuition, matrices, purpose, table, matrix-form, heads, blocks,
+look-up, root, fixed, roles, probability, positions, learning.
 Slides are 16:9, one new thing on each, nothing below 18 pt; the notes of each
 say which command shows the same. .pptx has editable text and tables; in .html
 the arrow keys turn slides, n shows the notes, p the pointer, f fills the
-screen.
+screen, and embeddings can be changed: all numbers follow. .svg and .png are
+one figure per slide.
 """
 
 
 def slides(
     out: Annotated[
-        list[str], typer.Option("--out", metavar="FILE", help="A .pptx, .pdf or .html file; may be repeated.")
+        list[str], typer.Option("--out", metavar="FILE", help="A .pptx, .pdf, .html, .svg or .png file; repeatable.")
     ],
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
     part: Annotated[
@@ -42,6 +42,9 @@ def slides(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model whose heads are shown; `regard models` lists names.")
     ] = None,
+    product: Annotated[
+        str | None, typer.Option(metavar="FORM", help='How W is written: "x W" by default, or "x W^T".')
+    ] = None,
 ) -> None:
     """Make the slides of a lecture about a sentence."""
     from regard import slides as lecture
@@ -50,8 +53,10 @@ def slides(
     for name, ending in endings.items():
         if ending not in lecture.FORMATS:
             raise OptionError(f"--out {name!r} does not end in {', '.join(lecture.FORMATS)}.")
+        outputs.check_path(name)
     written = None if text is None else text_input.text_given(text)
-    deck = lecture.deck_of(written, part, symbols=symbols, model=model or USUAL)
-    for name, ending in endings.items():
-        atomic_file.write(name, lecture.content(deck, ending))
-        terminal.show([f"Wrote {name}: {len(deck.slides)} slides."])
+    deck = lecture.deck_of(written, part, symbols=symbols, model=model or USUAL, product=product)
+    for name in endings:
+        files = lecture.save(deck, name)
+        shown = name if len(files) == 1 else f"{files[0]} to {files[-1].name}"
+        terminal.show([f"Wrote {shown}: {count(len(deck.slides), 'slide')}."])

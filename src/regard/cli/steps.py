@@ -8,11 +8,11 @@ import typer
 
 from regard import examples
 from regard.cli import outputs, terminal
-from regard.cli.outputs import Aspect, FontSize, Full, NoCaption, Out, show_option
-from regard.cli.text_input import STANDARD, asked_for, called, json_of, text_of
+from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout, show_option
+from regard.cli.text_input import STANDARD, called, json_of, text_given, word_position
 from regard.errors import OptionError
-from regard.output.files import FIGURES, USUAL, Format
-from regard.output.steps_report import Figure, StepsReport
+from regard.output.files import USUAL, Format
+from regard.output.steps_report import StepsReport
 from regard.teaching.traced_attention import traced
 from regard.teaching.traced_tables import step_tables
 from regard.teaching.words import words_of
@@ -27,10 +27,11 @@ EXAMPLES = """Examples:
   regard steps "The cat sat" --mask causal --seed 7
   regard steps "The cat sat on it" --mask causal --mask window:2
   regard steps "le chat" --context "The cat sat"
+  regard steps "The cat sat" --positions sinusoidal
   regard steps "The cat sat" --embeddings vectors.json --show latex
   regard steps "The cat sat" --out cat.svg
   regard steps "The cat sat" --out cat.xlsx --product "x W^T"
-  regard steps "The cat sat" --query cat --key sat --figure bars --out cat.png
+  regard steps "The cat sat" --query cat --key sat --out cat.png
 
 \b
 vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
@@ -58,6 +59,9 @@ def steps(
         str | None,
         typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position."),
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Figures show --query and this word, number by number.")
+    ] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
     mask: Annotated[
         list[str] | None,
@@ -72,11 +76,10 @@ def steps(
     product: Annotated[
         str | None, typer.Option(metavar='"x W^T"', help='How W is written: "x W" (the default) or "x W^T".')
     ] = None,
-    show: Annotated[Format | None, show_option(FORMATS)] = None,
-    figure: Annotated[
-        Figure | None, typer.Option(help="What svg, png and pdf draw: heat-map, or flow with --query, by default.")
+    positions: Annotated[
+        str | None, typer.Option(metavar="KIND", help="sinusoidal: x = embedding + position, then all steps from x.")
     ] = None,
-    key: Annotated[str | None, typer.Option(metavar="WORD", help="The key of --figure bars.")] = None,
+    show: Annotated[Format | None, show_option(FORMATS)] = None,
     out: Out = None,
     full: Full = False,
     aspect: Aspect = None,
@@ -84,29 +87,22 @@ def steps(
     no_caption: NoCaption = False,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    targets = outputs.targets(
-        out, show, formats=FORMATS, usual=Format.SVG if figure else Format.TABLE,
-        layout=outputs.layout(aspect, font_size, no_caption),
-    )  # fmt: skip
-    if figure is not None and not any(target.format in FIGURES for target in targets):
-        raise OptionError(f"--figure {figure} is drawn as svg, png or pdf, not as {targets[0].format}.")
+    targets = outputs.targets(out, show, formats=FORMATS, layout=layout(aspect, font_size, no_caption))
+    if key is not None and query is None:
+        raise OptionError("--key is shown with a query, number by number: say which, with --query WORD.")
     words, content, source = _inputs(text, example, embeddings)
-    of_context = None if context is None else words_of(context)
     explained = traced(
-        words,
-        content,
-        source=source,
-        context=of_context,
-        heads=heads,
-        width=width,
-        seed=seed,
-        masks=mask or (),
-        product=product,
-    )
+        words, content, source=source, context=None if context is None else words_of(context), heads=heads,
+        width=width, seed=seed, masks=mask or (), product=product, positions=positions,
+    )  # fmt: skip
     if head is not None and not 0 <= head < explained.heads:
         raise OptionError(f"There is no head {head}: there are {explained.heads}, counted from 0.")
     report = StepsReport(
-        explained, asked_for(query, explained.words), asked_for(key, explained.key_words), head, figure, full
+        explained,
+        word_position("--query", query, explained.words),
+        word_position("--key", key, explained.key_words),
+        head,
+        full,
     )
     if outputs.is_printed(out, targets):
         terminal.show(step_tables(explained, report.query, head, full=full), full)
@@ -133,7 +129,7 @@ def _inputs(text: str | None, example: str | None, embeddings: str | None) -> tu
         raise OptionError("Text and embeddings cannot both come from standard input.")
     if text is None and embeddings is None:
         raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
-    words = None if text is None else words_of(text_of(STANDARD) if text == STANDARD else text)
+    words = None if text is None else words_of(text_given(text))
     if embeddings is None:
         return words, None, ""
     return words, json_of(embeddings) or {}, called(embeddings)  # null is refused like an empty object

@@ -49,7 +49,7 @@ def studio(
     """Open the viewer in the browser: a local page that reads a text as you type."""
     from regard.studio.serve import serve
 
-    if sum(given is not None for given in (text, file, synthetic)) > 1:
+    if sum(source is not None for source in (text, file, synthetic)) > 1:
         raise OptionError("Give one of a text, --file and --synthetic.")
 
     def make() -> Any:

@@ -38,7 +38,9 @@ class Group(TyperGroup):
         """The list of commands; click would cut each description to one line."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in commands if one])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
+            )
 
 
 def prepare() -> None:
@@ -60,8 +62,8 @@ def show(parts: Iterable[Any], full: bool = False) -> None:
     if not is_complete:
         tables = [characters.encodable_table(table, console.encoding) for table in tables]
     rendered = iter(text.render_all(tables, full=full))
-    for place, part in enumerate(parts):
-        if place:
+    for number, part in enumerate(parts):
+        if number:
             console.print()
         shown = next(rendered) if isinstance(part, Table) else part
         if isinstance(shown, str):
@@ -101,12 +103,15 @@ def is_terminal() -> bool:
 
 
 @contextmanager
-def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal."""
+def progress(what: str, steps: int, *, every: float | None = None) -> Iterator[Callable[[], None]]:
+    """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal.
+
+    every  seconds after which a line says how far it is and how long it will take, elsewhere
+    """
     from regard.models.progress import steps as bar
 
     done = itertools.count(1)
-    with bar(what, steps) as advance:
+    with bar(what, steps, every=every) as advance:
         yield lambda: advance(next(done))
 
 

@@ -1,15 +1,16 @@
-"""What a command reads: text and JSON files, the words of a text, and the word that --query or --key names."""
+"""What a command reads: text and JSON files, the word that --query or --key names, and NAME=VALUE settings."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from regard import input_file
-from regard.errors import OptionError
+from regard.errors import OptionError, did_you_mean, reason_of, shortened
+from regard.trace.labels import place_of
 
 STANDARD = "-"  # standard input or output
 
@@ -30,7 +31,7 @@ def text_of(name: str) -> str:
     except IsADirectoryError:
         raise OptionError(f"{name!r} is a folder; expected a file.") from None
     except OSError as problem:
-        raise OptionError(f"{name!r} cannot be read: {reason(problem)}.") from None
+        raise OptionError(f"{name!r} cannot be read: {reason_of(problem)}.") from None
     except ValueError:  # a null character or a lone surrogate
         raise OptionError(f"{name!r} is not a valid file name.") from None
     try:
@@ -59,28 +60,47 @@ def json_of(name: str) -> Any:
         raise OptionError(f"{called(name)} cannot be read as JSON: {why}.") from None
 
 
-def reason(problem: OSError) -> str:
-    """The system's reason for an error."""
-    return (problem.strerror or str(problem)).lower()
+def text_argument(command: str, text: str | None, file: str | None) -> str:
+    """The text of a command that takes it as an argument or from `--file`."""
+    if text is not None and file is not None:
+        raise OptionError("Give a text or --file, not both.")
+    if text is None and file is None:
+        raise OptionError(f'Give a text, as in regard {command} "The cat sat", or --file FILE.')
+    content = text_given(text) if text is not None else text_of(str(file))
+    if not content.strip():
+        raise OptionError(f'The text contains no word: give one, as in regard {command} "The cat sat".')
+    return content.strip()
 
 
-# Words
-
-_OCCURRENCE = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
-
-
-def asked_for(given: str | None, words: Sequence[str]) -> Any:
-    """Interpret --query or --key: a word, an occurrence as in the:2, or a position from 0.
+def word_position(option: str, name: str | None, words: Sequence[str]) -> int | None:
+    """The position of the word that an option names: a word, an occurrence as in the:2, or a position from 0.
 
     >>> words = ("The", "kids", "saw", "the", "lions", ":")
-    >>> asked_for("kids", words), asked_for("the:2", words), asked_for("4", words), asked_for(":", words)
-    ('kids', ('the', 2), 4, ':')
+    >>> [word_position("--query", name, words) for name in ("kids", "the:2", "4", ":")]
+    [1, 3, 4, 5]
     """
-    if given is None or given in words:
-        return given
-    if re.fullmatch(r"-?\d{1,9}", given):
-        return int(given)
-    found = _OCCURRENCE.fullmatch(given)
-    if found and any(word.casefold() == found[1].casefold() for word in words):
-        return found[1], int(found[2])
-    return given
+    if name is None:
+        return None
+    is_number = name not in words and re.fullmatch(r"-?\d{1,9}", name)
+    return place_of(option, int(name) if is_number else name, words)
+
+
+def settings(option: str, pairs: Sequence[str] | None, kinds: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """What a repeatable option such as `--set batch=16,rate=3e-4` sets, by name; `kinds` convert the values.
+
+    >>> settings("--set", ["batch=16,rate=3e-4", "length=8"], {"batch": int, "rate": float, "length": int})
+    {'batch': 16, 'rate': 0.0003, 'length': 8}
+    """
+    values: dict[str, Any] = {}
+    for pair in (part.strip() for text in pairs or () for part in text.split(",")):
+        name, equals, value = pair.partition("=")
+        if name not in kinds or not equals:
+            hint = did_you_mean(name, kinds)
+            raise OptionError(f"{option} {shortened(pair)!r}: expected NAME=VALUE with {', '.join(kinds)}.{hint}")
+        if name in values:
+            raise OptionError(f"{option} sets {name} twice.")
+        try:
+            values[name] = kinds[name](value)
+        except ValueError:
+            raise OptionError(f"{option} {name}={shortened(value)}: expected a number.") from None
+    return values

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard import errors
-from regard.cli import terminal
+from regard.cli import terminal, text_input
 
 if TYPE_CHECKING:
-    from regard.training import Progress, Trained
+    from regard.training import Progress
 
 EXAMPLES = """Examples:
 
@@ -24,7 +25,7 @@ EXAMPLES = """Examples:
   regard train lookup --out trained/lookup
   regard train relations --heads 8 --layers 2 --out trained/relations
   regard train induction --steps 2000 --seed 1 --out trained/induction
-  regard train text --text input.txt --out trained/text
+  regard train input.txt --set batch=16 --out trained/text
   regard see --model trained/relations "The keys on the table belong to Sarah."
 """
 
@@ -33,46 +34,60 @@ EXAMPLES = """Examples:
 BUSY_SPINS = {"GOMP_SPINCOUNT": "10000"}
 
 
+Task = Annotated[
+    str, typer.Argument(metavar="TASK", help="lookup, relations, facts, induction, copy, sort, or a UTF-8 text file.")
+]
+
+
 def train(
-    task: Annotated[str, typer.Argument(help="lookup, relations, facts, induction, copy, sort or text.")],
+    task: Task,
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")],
-    text: Annotated[str | None, typer.Option(metavar="FILE", help="For the task text: a UTF-8 text file.")] = None,
     layers: Annotated[int | None, typer.Option(help="Blocks; every task has its own default.")] = None,
     heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,
     width: Annotated[int | None, typer.Option(help="Width of a token's vector.")] = None,
     steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Sequences per update.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
-    accumulate: Annotated[int | None, typer.Option(help="Parts in which a batch is computed.")] = None,
-    length: Annotated[int | None, typer.Option(help="Tokens per sequence.")] = None,
-    pairs: Annotated[int | None, typer.Option(help="For the task lookup: pairs of key and value.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Number of different tokens.")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Of the task: length (tokens per sequence), vocabulary, pairs (lookup); of the recipe: batch "
+            "(sequences per update), rate (largest learning rate), accumulate (parts of a batch). May be repeated.",
+        ),
+    ] = None,
     sentence: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="A text whose attention is recorded; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the initial weights and the batches.")] = 0,
 ) -> None:
     """Train a transformer on a task; an interrupted run continues from its last checkpoint."""
+    of_task, of_recipe = task_settings(changes, ("batch", "rate", "accumulate"), steps)
     training = library()
     from regard.viewer import training_page
 
-    options = given(path=text, length=length, pairs=pairs, vocabulary=vocabulary)
-    if task == "text" and text is None:
-        raise errors.OptionError("The task text needs a file: regard train text --text FILE --out DIR.")
-    chosen = training.task(task, **options)
+    chosen = training.task(task, **of_task)
     preset = training.preset(chosen)
-    recipe = replace(preset.recipe, seed=seed, **given(steps=steps, batch=batch, rate=rate, accumulate=accumulate))
+    recipe = replace(preset.recipe, seed=seed, **of_recipe)
     model = preset.network(chosen, layers=layers, heads=heads, width=width, seed=seed)
     training.limit_threads(model, chosen, recipe)
     with _bar(recipe.steps) as on_step:
         trained = training.train(model, chosen, recipe, out=out, sentences=sentence or (), on_step=on_step)
     page = training_page.save(trained.record, Path(out) / "training.html")
-    _report(trained, out, page)
+    lines = [*trained.record.summary(recipe.steps, preset.recipe.steps)]
+    lines.append(f"How the heads learned, step by step: open {page} in a browser.")
+    lines.append(f'The model is in {out}. Look at it: regard see --model {out} "…"')
+    terminal.show(["\n".join(lines)])
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
+def task_settings(
+    changes: Sequence[str] | None, of_recipe: Sequence[str], steps: int | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `--set` changes of a task, and what it and `--steps` change of a recipe."""
+    of_task = ("length", "pairs", "vocabulary")
+    kinds = {name: float if name == "rate" else int for name in (*of_task, *of_recipe)}
+    values = text_input.settings("--set", changes, kinds)
+    changed = {name: values.pop(name) for name in of_task if name in values}
+    return changed, values if steps is None else {**values, "steps": steps}
 
 
 def library() -> Any:
@@ -83,7 +98,8 @@ def library() -> Any:
     try:
         from regard import training
     except ImportError:
-        raise errors.missing_package("Training", "torch", "safetensors") from None
+        missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
+        raise errors.missing_package("Training", *missing or ("torch",)) from None
     return training
 
 
@@ -117,22 +133,3 @@ def _bar(steps: int) -> Iterator[Callable[[Progress], None]]:
                 terminal.remark(f"Step {done.step:,} of {steps:,}: loss {done.loss:.3f}{measured}.")
 
         yield on_step
-
-
-def _report(trained: Trained, out: str, page: Path) -> None:
-    first, last = trained.record.snapshots[0], trained.record.snapshots[-1]
-    lines = [
-        f"Test loss {first.test_loss:.3f} → {last.test_loss:.3f}, "
-        f"accuracy {first.accuracy:.3f} → {last.accuracy:.3f} on sequences that training never showed."
-    ]
-    before = [accuracy for _, _, accuracy in first.best_heads()]
-    for relation, untrained, (layer, head, accuracy) in zip(
-        trained.record.relations, before, last.best_heads(), strict=True
-    ):
-        lines.append(
-            f"{relation}: layer {layer}, head {head} has its largest weight on the right token for {accuracy:.0%} of "
-            f"the queries (untrained: {untrained:.0%} at best)."
-        )
-    lines.append(f"How the heads learned, step by step: open {page} in a browser.")
-    lines.append(f'The model is in {out}. Look at it: regard see --model {out} "…"')
-    terminal.show(["\n".join(lines)])

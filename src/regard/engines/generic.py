@@ -43,8 +43,8 @@ def exact(function: Callable[..., Result]) -> Callable[..., Result]:
     @wraps(function)
     def exact(given: Any, *arguments: Any, **options: Any) -> Result:
         array = given.queries if isinstance(given, Scores) else given
-        found: Result = namespace(array).exactly(function, given, *arguments, **options)
-        return found
+        result: Result = namespace(array).exactly(function, given, *arguments, **options)
+        return result
 
     return exact
 
@@ -62,15 +62,15 @@ def forward(
 
     def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
         rows = softmax(part)
-        found = _statistics(statistics, part, rows)
+        statistics_of_rows = _statistics(statistics, part, rows)
         if top:
-            found.extend(_strongest(rows, top, wide_type(scores.queries)))
+            statistics_of_rows.extend(_strongest(rows, top, wide_type(scores.queries)))
         if values is not None:
-            found.append(cast(from_keys(rows.weights, rows, part_values), values.dtype))
-        return tuple(found)
+            statistics_of_rows.append(cast(from_keys(rows.weights, rows, part_values), values.dtype))
+        return tuple(statistics_of_rows)
 
-    found = in_strips(scores, compute, values)
-    return None if values is None else found[-1], dict(zip(names(statistics, top), found, strict=False))
+    results = in_strips(scores, compute, values)
+    return None if values is None else results[-1], dict(zip(names(statistics, top), results, strict=False))
 
 
 def product(queries: Array, keys: Array, values: Array, mask: Mask | None) -> None:
@@ -101,8 +101,8 @@ def column_sums(scores: Scores, state: RowState) -> Array:
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
         return (softmax(part).weights.sum(axis=2),)
 
-    found = in_strips(scores, compute, add=namespace(scores.queries).add)[0]
-    return cast(found, wide_type(scores.queries))
+    results = in_strips(scores, compute, add=namespace(scores.queries).add)[0]
+    return cast(results, wide_type(scores.queries))
 
 
 @exact
@@ -120,8 +120,8 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         return (xp.by_cell(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
 
     add = xp.add if pool == "sum" else xp.maximum
-    found = in_strips(score_parts.of_rows(scores, region), compute, add=add)[0]
-    return cast(found, wide_type(scores.queries))
+    cells = in_strips(score_parts.of_rows(scores, region), compute, add=add)[0]
+    return cast(cells, wide_type(scores.queries))
 
 
 @exact
@@ -140,12 +140,12 @@ def tile(
         chunks = [index[start : start + step] for start in range(0, len(index), step)]
 
     def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
-        found = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
-        return (cast(found, wide_type(scores.queries)),)
+        part_values = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
+        return (cast(part_values, wide_type(scores.queries)),)
 
     cut = score_parts.EVERYTHING if is_weight else columns
-    found = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
-    return _joined(found, 2)[0]
+    chunks_of_rows = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
+    return _joined(chunks_of_rows, 2)[0]
 
 
 @exact
@@ -202,13 +202,15 @@ def in_strips(
     for some in _chunks(batch, max(1, rows // (head * query))):
         over_heads = []
         for some_heads in _chunks(head, heads):
-            one = score_parts.selected(scores, some, some_heads)
-            one = replace(one, keys=xp.wide(one.keys))  # once for all strips of these heads
+            part_scores = score_parts.selected(scores, some, some_heads)
+            part_scores = replace(part_scores, keys=xp.wide(part_scores.keys))  # once for all strips of these heads
             one_values = None
             if values is not None:
                 one_values = xp.wide(values[some][:, score_parts.key_heads(some_heads, head, key_head)])
             strips = [
-                xp.of_strip(compute, score_parts.of_rows(one, some_rows), (some, some_heads, some_rows), one_values)
+                xp.of_strip(
+                    compute, score_parts.of_rows(part_scores, some_rows), (some, some_heads, some_rows), one_values
+                )
                 for some_rows in _chunks(query, rows)
             ]
             over_heads.append(_joined(strips, 2, add))
@@ -236,10 +238,10 @@ def at_stage(scores: Scores, stage: Stage) -> Array:
     xp = namespace(scores.queries)
     seen = seen_keys(scores) if stage == "masked" else None
     keys = xp.wide(scores.keys)
-    found = to_keys(xp.wide(scores.queries), keys if seen is None else xp.without_unseen(keys, seen))
+    products = to_keys(xp.wide(scores.queries), keys if seen is None else xp.without_unseen(keys, seen))
     for step in (scaled, capped, biased)[: STAGES.index(stage)]:
-        found = step(found, scores)
-    return found if seen is None else xp.where(seen, found, -xp.inf)
+        products = step(products, scores)
+    return products if seen is None else xp.where(seen, products, -xp.inf)
 
 
 def scaled(score: Array, scores: Scores) -> Array:
@@ -379,10 +381,10 @@ def from_keys(matrix: Array, rows: Softmax, values: Array, signed: bool = False)
     values, heads = namespace(values).wide(values), values.shape[1]
     stacked = _stacked(matrix, heads)
     if namespace(values).all_finite(values):
-        found = stacked @ values
+        products = stacked @ values
     else:
-        found = _guarded(stacked, _stacked(rows.hidden, heads), values, signed)
-    return found.reshape(*matrix.shape[:3], values.shape[3])
+        products = _guarded(stacked, _stacked(rows.hidden, heads), values, signed)
+    return products.reshape(*matrix.shape[:3], values.shape[3])
 
 
 def back_to_keys(matrix: Array, rows: Softmax, flow: Array, heads: int, signed: bool = False) -> Array:
@@ -404,8 +406,8 @@ def _guarded(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array
     odd = cast(xp.concat([values == xp.inf, values == -xp.inf, xp.isnan(values)], -1), result.dtype)
 
     def reached(by: Array) -> tuple[Array, Array, Array]:
-        found = cast(by & ~hidden, result.dtype) @ odd > 0
-        return found[..., :size], found[..., size : 2 * size], found[..., 2 * size :]
+        reaches = cast(by & ~hidden, result.dtype) @ odd > 0
+        return reaches[..., :size], reaches[..., size : 2 * size], reaches[..., 2 * size :]
 
     above, below, unknown = reached(matrix > 0 if signed else ~hidden)
     if signed:
@@ -504,9 +506,9 @@ def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: 
         cast(sines, wide.dtype)[:, None],
     )  # (batch or 1, 1, token, pairs)
     if interleaved:
-        one, other = wide[..., 0 : 2 * pairs : 2], wide[..., 1 : 2 * pairs : 2]
+        even, other = wide[..., 0 : 2 * pairs : 2], wide[..., 1 : 2 * pairs : 2]
     else:
-        one, other = wide[..., :pairs], wide[..., pairs : 2 * pairs]
-    turned = one * cosines - other * sines, other * cosines + one * sines
+        even, other = wide[..., :pairs], wide[..., pairs : 2 * pairs]
+    turned = even * cosines - other * sines, other * cosines + even * sines
     joined = xp.stack(turned, -1).reshape(*x.shape[:-1], 2 * pairs) if interleaved else xp.concat(turned, -1)
     return cast(xp.concat([joined, wide[..., 2 * pairs :]], -1), x.dtype)

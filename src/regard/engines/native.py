@@ -48,19 +48,19 @@ def forward(
         _core.forward(held(scores), readable(values), readable(output))
         return output, {}
     kind = computing(queries)
-    found = {name: np.empty(shape, DOUBLE if name == "logsumexp" else kind) for name in statistics}
+    results = {name: np.empty(shape, DOUBLE if name == "logsumexp" else kind) for name in statistics}
     if top:
-        found["top_index"] = np.empty((*shape, top), np.int64)
-        found["top_weight"] = np.empty((*shape, top), kind)
+        results["top_index"] = np.empty((*shape, top), np.int64)
+        results["top_weight"] = np.empty((*shape, top), kind)
     for rows, strip in strips(scores):
         whole = rows == score_parts.EVERYTHING
-        target = found if whole else {name: np.empty_like(array[:, :, rows]) for name, array in found.items()}
+        target = results if whole else {name: np.empty_like(array[:, :, rows]) for name, array in results.items()}
         part = None if output is None else output[:, :, rows]
         _core.forward(held(strip), readable(values), readable(part), **target, top=top)
         if not whole:
             for name, array in target.items():
-                found[name][:, :, rows] = array
-    return output, found
+                results[name][:, :, rows] = array
+    return output, results
 
 
 product = _core.product  # checks, allocates and computes; tensors too
@@ -131,9 +131,9 @@ def backward(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
-    given = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
-    found = wide_gradients(scores, values, output, state, flow, wanted)
-    return Gradients(**{name: array.astype(given[name].dtype, copy=False) for name, array in found.items()})
+    arrays = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
+    gradients = wide_gradients(scores, values, output, state, flow, wanted)
+    return Gradients(**{name: array.astype(arrays[name].dtype, copy=False) for name, array in gradients.items()})
 
 
 def wide_gradients(
@@ -231,9 +231,9 @@ def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: 
 
 def vector_lengths(vectors: Array, grams: Array) -> Array:
     """√(x G xᵀ), (head, token), of vectors (head or key head, token, size), with a matrix G per head."""
-    found = np.empty((len(grams), vectors.shape[1]), SINGLE)
-    _core.vector_lengths(vectors, np.ascontiguousarray(grams), found)
-    return found
+    scores_out = np.empty((len(grams), vectors.shape[1]), SINGLE)
+    _core.vector_lengths(vectors, np.ascontiguousarray(grams), scores_out)
+    return scores_out
 
 
 def head_sums(

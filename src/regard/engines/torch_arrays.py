@@ -148,7 +148,7 @@ def by_cell(array: Tensor, axis: int, cells: Any, count: int, pool: str) -> Tens
     index = torch.as_tensor(cells, device=array.device)
     if pool == "sum":
         return array.new_zeros(shape).index_add(axis, index, array)
-    index = index.reshape([-1 if place == axis else 1 for place in range(4)]).expand(array.shape)
+    index = index.reshape([-1 if axis_number == axis else 1 for axis_number in range(4)]).expand(array.shape)
     return array.new_zeros(shape).scatter_reduce(axis, index, array, "amax")
 
 

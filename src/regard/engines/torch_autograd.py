@@ -46,11 +46,11 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, scores: Scores, *tensors: Tensor | None) -> Tensor:
         values = tensors[2]
         with BORROWED:
-            output, found = engine_for(values).forward(scores, values, ROW_STATE)
+            output, row_state = engine_for(values).forward(scores, values, ROW_STATE)
         assert output is not None
         ctx.fixed = Fixed(scores.scale, scores.softcap, scores.relative_zero, scores.offset, scores.visible)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, output, *(found[name] for name in ROW_STATE))
+        ctx.save_for_backward(*tensors, output, *(row_state[name] for name in ROW_STATE))
         return output
 
     @staticmethod
@@ -59,18 +59,27 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
             return (None,) * 7
         *tensors, output, row_max, row_sum = ctx.saved_tensors
         needed = ctx.needs_input_grad
-        wanted = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
+        optional = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
         if torch.is_grad_enabled() or transformed():
             everything = (*tensors, *MASK_IS_FIXED, output, row_max, row_sum, flow)
-            found = dict(zip((*ALWAYS, *wanted), BackwardFunction.apply(ctx.fixed, wanted, *everything), strict=True))
-            return (None, *(found.get(name) for name in (*ALWAYS, *OPTIONAL)))
+            gradients = dict(
+                zip((*ALWAYS, *optional), BackwardFunction.apply(ctx.fixed, optional, *everything), strict=True)
+            )
+            return (None, *(gradients.get(name) for name in (*ALWAYS, *OPTIONAL)))
         scores, values = put_together(ctx.fixed, (*tensors, *MASK_IS_FIXED))
         state = RowState(row_max, row_sum)
 
         def flow_back(flow: Tensor) -> tuple[Tensor | None, ...]:
             with BORROWED:
-                found = engine_for(values).backward(scores, values, output, state, flow, wanted)
-            return found.queries, found.keys, found.values, found.bias, found.relative, found.sinks
+                gradients = engine_for(values).backward(scores, values, output, state, flow, optional)
+            return (
+                gradients.queries,
+                gradients.keys,
+                gradients.values,
+                gradients.bias,
+                gradients.relative,
+                gradients.sinks,
+            )
 
         if torch._C._functorch.is_legacy_batchedtensor(flow):
             return None, *_for_each_flow(flow_back, flow)
@@ -136,9 +145,9 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(fixed: Fixed, *tensors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         scores, values = put_together(fixed, tensors)
-        output, found = engine_for(values).forward(scores, values, ROW_STATE)
+        output, row_state = engine_for(values).forward(scores, values, ROW_STATE)
         assert output is not None
-        return output, found["row_max"], found["row_sum"]
+        return output, row_state["row_max"], row_state["row_sum"]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -152,10 +161,10 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
         if flow is None:
             return (None,) * (1 + len(NAMES))
         needed = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
-        wanted = tuple(name for name in OPTIONAL if needed[name])
-        found = BackwardFunction.apply(ctx.fixed, wanted, *ctx.saved_tensors, flow)
-        given = dict(zip((*ALWAYS, *wanted), found, strict=True))
-        return (None, *(given.get(name) if needed[name] else None for name in NAMES))
+        optional = tuple(name for name in OPTIONAL if needed[name])
+        gradients = BackwardFunction.apply(ctx.fixed, optional, *ctx.saved_tensors, flow)
+        gradient_of = dict(zip((*ALWAYS, *optional), gradients, strict=True))
+        return (None, *(gradient_of.get(name) if needed[name] else None for name in NAMES))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], fixed: Fixed, *tensors: Tensor | None) -> Any:
@@ -183,8 +192,8 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
         scores, values = put_together(fixed, tensors[:-4])
         output, row_max, row_sum, flow = tensors[-4:]
         state = RowState(row_max, row_sum)
-        found = engine_for(values).backward(scores, values, output, state, flow, wanted)
-        return (found.queries, found.keys, found.values, *(getattr(found, name) for name in wanted))
+        gradients = engine_for(values).backward(scores, values, output, state, flow, wanted)
+        return (gradients.queries, gradients.keys, gradients.values, *(getattr(gradients, name) for name in wanted))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -230,22 +239,24 @@ def _for_each_flow(flow_back: Any, flow: Tensor) -> tuple[Tensor | None, ...]:
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
     flows = torch._remove_batch_dim(flow, level, 1, 0)  # the axis comes first
-    found = zip(*map(flow_back, flows), strict=True)
-    return tuple(None if arrays[0] is None else torch._add_batch_dim(torch.stack(arrays), 0, level) for arrays in found)
+    gradients = zip(*map(flow_back, flows), strict=True)
+    return tuple(
+        None if arrays[0] is None else torch._add_batch_dim(torch.stack(arrays), 0, level) for arrays in gradients
+    )
 
 
 def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Tensors | None:
     """The tensors with the vmap axis merged into the batch; None if bias or sinks per head would need both."""
     names = (*NAMES, "output", *ROW_STATE, "flow")[: len(tensors)]
-    given = dict(zip(names, zip(tensors, dims, strict=True), strict=True))
-    if any(given[name][1] is not None for name in ("relative", "sinks")):
+    tensor_of = dict(zip(names, zip(tensors, dims, strict=True), strict=True))
+    if any(tensor_of[name][1] is not None for name in ("relative", "sinks")):
         return None
-    queries, dim = given["queries"]
+    queries, dim = tensor_of["queries"]
     assert queries is not None
     batch = queries.shape[0] if dim != 0 else queries.shape[1]
-    intervals_differ = any(given[name][1] is not None for name in INTERVALS)
+    intervals_differ = any(tensor_of[name][1] is not None for name in INTERVALS)
     joined: list[Tensor | None] = []
-    for name, (tensor, dim) in given.items():
+    for name, (tensor, dim) in tensor_of.items():
         one_for_all = name in ("relative", "sinks") or (
             name in ("bias", "mask", *INTERVALS)
             and tensor is not None
@@ -266,11 +277,11 @@ def _apart(array: Tensor, size: int) -> Tensor:
 
 
 def _one_by_one(size: int, tensors: Tensors, dims: tuple[int | None, ...], compute: Any) -> tuple[Tensor, ...]:
-    found = []
+    results = []
     for index in range(size):
         one = (
             tensor if tensor is None or dim is None else tensor.select(dim, index)
             for tensor, dim in zip(tensors, dims, strict=True)
         )
-        found.append(compute(tuple(one)))
-    return tuple(torch.stack(arrays) for arrays in zip(*found, strict=True))
+        results.append(compute(tuple(one)))
+    return tuple(torch.stack(arrays) for arrays in zip(*results, strict=True))

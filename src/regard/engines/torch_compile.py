@@ -112,8 +112,8 @@ def forward(
         return output, generic.forward(scores, None, statistics, top)[1]
     if not statistics and not top and values is not None:
         return _attend(*_arguments(scores, values), False)[0], {}
-    output, *found = _statistics(*_arguments(scores, values), ",".join(statistics), top)
-    return None if values is None else output, dict(zip(names(statistics, top), found, strict=True))
+    output, *statistics_out = _statistics(*_arguments(scores, values), ",".join(statistics), top)
+    return None if values is None else output, dict(zip(names(statistics, top), statistics_out, strict=True))
 
 
 def _arguments(scores: Scores, values: Tensor | None) -> tuple[Any, ...]:
@@ -132,9 +132,9 @@ def _outputs(*given: Any) -> tuple[Tensor, ...]:
     """Outputs and, if kept for the gradients, the row state."""
     scores, values = _put_together(given)
     keep = given[-1]
-    output, found = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
+    output, row_state = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
     assert output is not None
-    state = (found[name] if keep else wide(values).new_empty(0) for name in ROW_STATE)
+    state = (row_state[name] if keep else wide(values).new_empty(0) for name in ROW_STATE)
     return tuple(array.contiguous() for array in (output, *state))
 
 
@@ -154,11 +154,11 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _flow_back(ctx: Any, flow: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     *tensors, output, row_max, row_sum = ctx.saved_tensors
-    wanted = [bool(ctx.needs_input_grad[NAMES.index(name)]) for name in OPTIONAL]
-    found = _gradients(*tensors, *ctx.numbers, output, row_max, row_sum, flow, *wanted)
-    given = dict(zip((*ALWAYS, *OPTIONAL), found, strict=True))
+    optional = [bool(ctx.needs_input_grad[NAMES.index(name)]) for name in OPTIONAL]
+    gradients = _gradients(*tensors, *ctx.numbers, output, row_max, row_sum, flow, *optional)
+    gradient_of = dict(zip((*ALWAYS, *OPTIONAL), gradients, strict=True))
     needed = ctx.needs_input_grad
-    return tuple(given.get(name) if needed[place] else None for place, name in enumerate(NAMES)) + (None,) * 5
+    return tuple(gradient_of.get(name) if needed[number] else None for number, name in enumerate(NAMES)) + (None,) * 5
 
 
 _attend = torch.library.custom_op(
@@ -175,17 +175,17 @@ def _all_gradients(*given: Any) -> tuple[Tensor, ...]:
     """Gradients of queries, keys, values, and of the optional ones: empty unless wanted."""
     scores, values = _put_together(given)
     output, row_max, row_sum, flow = given[_TENSORS + 4 : _TENSORS + 8]
-    wanted = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)
-    found = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, wanted)
-    optional = (getattr(found, name) if name in wanted else values.new_empty(0) for name in OPTIONAL)
-    return tuple(gradient.contiguous() for gradient in (found.queries, found.keys, found.values, *optional))
+    optional_names = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)
+    gradients = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, optional_names)
+    optional = (getattr(gradients, name) if name in optional_names else values.new_empty(0) for name in OPTIONAL)
+    return tuple(gradient.contiguous() for gradient in (gradients.queries, gradients.keys, gradients.values, *optional))
 
 
 def _gradients_promised(*given: Any) -> tuple[Tensor, ...]:
     tensors = dict(zip(NAMES, given, strict=False))
-    wanted = dict(zip(OPTIONAL, given[-3:], strict=True))
+    optional = dict(zip(OPTIONAL, given[-3:], strict=True))
     return tuple(
-        tensors[name].new_empty(tensors[name].shape) if wanted.get(name, True) else tensors["values"].new_empty(0)
+        tensors[name].new_empty(tensors[name].shape) if optional.get(name, True) else tensors["values"].new_empty(0)
         for name in (*ALWAYS, *OPTIONAL)
     )
 
@@ -207,9 +207,9 @@ def _row_statistics(*given: Any) -> list[Tensor]:
     """Outputs, or an empty tensor without values; then statistics in the order asked for."""
     scores, values = _put_together(given)
     statistics, top = _asked_for(given)
-    output, found = engine_for(scores.queries).forward(scores, values, statistics, top)
+    output, results = engine_for(scores.queries).forward(scores, values, statistics, top)
     output = scores.queries.new_empty(0) if output is None else output
-    return [array.contiguous() for array in (output, *(found[name] for name in names(statistics, top)))]
+    return [array.contiguous() for array in (output, *(results[name] for name in names(statistics, top)))]
 
 
 def _row_statistics_promised(*given: Any) -> list[Tensor]:

@@ -52,11 +52,11 @@ product = native.product
 
 def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor) -> Gradients:
     """Gradients of queries, keys and values."""
-    found = _empty_like_views((scores.queries, scores.keys, values), _computing(values))
+    gradients = _empty_like_views((scores.queries, scores.keys, values), _computing(values))
     rows = (array.to(_computing(values)).contiguous() for array in (state.row_max, state.row_sum))
-    given = [handed(array) for array in (values, output, *rows, flow)]
-    _core.backward(_held(scores), *given, *map(handed, found))
-    queries, keys, of_values = (array.to(values.dtype) for array in found)
+    arrays = [handed(array) for array in (values, output, *rows, flow)]
+    _core.backward(_held(scores), *arrays, *map(handed, gradients))
+    queries, keys, of_values = (array.to(values.dtype) for array in gradients)
     return Gradients(queries, keys, of_values)
 
 
@@ -75,15 +75,15 @@ def _empty_like_views(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[T
     """
     first = tensors[0]
     batch, _, tokens, _ = first.shape
-    widths = [one.shape[1] * one.shape[3] for one in tensors]
+    widths = [tensor.shape[1] * tensor.shape[3] for tensor in tensors]
     whole, at = sum(widths), first.storage_offset()
-    for one, width in zip(tensors, widths, strict=True):
-        order = tokens * whole, one.shape[3], whole, 1
-        if one.shape[2] != tokens or one.stride() != order or one.storage_offset() != at:
-            return [_result_like(one, one.shape[3], dtype) for one in tensors]
+    for tensor, width in zip(tensors, widths, strict=True):
+        order = tokens * whole, tensor.shape[3], whole, 1
+        if tensor.shape[2] != tokens or tensor.stride() != order or tensor.storage_offset() != at:
+            return [_result_like(tensor, tensor.shape[3], dtype) for tensor in tensors]
         at += width
     parts = torch.empty((batch, tokens, whole), dtype=dtype).split(widths, dim=2)
-    shapes = [(batch, tokens, one.shape[1], one.shape[3]) for one in tensors]
+    shapes = [(batch, tokens, tensor.shape[1], tensor.shape[3]) for tensor in tensors]
     return [part.view(shape).transpose(1, 2) for part, shape in zip(parts, shapes, strict=True)]
 
 
@@ -146,10 +146,10 @@ def backward(
     """Gradients, given `flow`, the gradient of the output."""
     if not wanted and not _is_lazy(scores.visible):
         return _gradients(scores, values, output, state, flow)
-    found = native.wide_gradients(in_numpy(scores), view(values), view(output), _state(state), view(flow), wanted)
-    given = {"queries": scores.queries, "keys": scores.keys, "values": values}
-    given.update({name: getattr(scores, name) for name in wanted})
-    return Gradients(**{name: torch.from_numpy(array).to(given[name].dtype) for name, array in found.items()})
+    gradients = native.wide_gradients(in_numpy(scores), view(values), view(output), _state(state), view(flow), wanted)
+    arrays = {"queries": scores.queries, "keys": scores.keys, "values": values}
+    arrays.update({name: getattr(scores, name) for name in wanted})
+    return Gradients(**{name: torch.from_numpy(array).to(arrays[name].dtype) for name, array in gradients.items()})
 
 
 def _layer(name: str) -> Any:
@@ -232,9 +232,9 @@ def _activated(x: Tensor, activation: str, flow: Tensor | None = None) -> Tensor
     """f(x), f one of SLOPED, of contiguous tensors; with `flow`, the gradient of the output, flow · f′(x)."""
     output = torch.empty_like(x)
     if x.numel():
-        given = None if flow is None else handed(flow.view(-1))
+        flow_array = None if flow is None else handed(flow.view(-1))
         with BORROWED:
-            _core.activate(handed(x.view(-1)), handed(output.view(-1)), native.activation_code(activation), given)
+            _core.activate(handed(x.view(-1)), handed(output.view(-1)), native.activation_code(activation), flow_array)
     return output
 
 
@@ -268,8 +268,8 @@ def _state(state: RowState | None) -> Any:
 
 def tensor(array: Any) -> Tensor:
     """A tensor of the array's memory, 16-bit integers as bfloat16."""
-    found = torch.from_numpy(array)
-    return found.view(BFLOAT16) if array.dtype is native.BITS else found
+    tensor = torch.from_numpy(array)
+    return tensor.view(BFLOAT16) if array.dtype is native.BITS else tensor
 
 
 def _is_lazy(visible: Visible | None) -> bool:

@@ -19,10 +19,10 @@ def _find_team() -> None:
         return
     try:
         loaded = ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-        found = [ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value for name in _NAMES]
+        addresses = [ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value for name in _NAMES]
     except (OSError, AttributeError):
         return
-    _core.set_team(*(address or 0 for address in found))
+    _core.set_team(*(address or 0 for address in addresses))
 
 
 _NAMES = ("GOMP_parallel", "omp_get_max_threads")

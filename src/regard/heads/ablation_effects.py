@@ -1,53 +1,53 @@
 """Ablation: silence heads, and measure what changes in the hidden states and in the loss of the next token.
 
-A silenced head writes nothing: its rows of W_O are 0. Everything after it is computed again.
+A silenced head writes nothing: `regard.edits` sets its outputs to 0, and everything after it is computed again.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import validate
-from regard.arrays import Array
+from regard import errors, validate
+from regard.arrays import numpy_of
+from regard.edits.edit import silence
+from regard.edits.metrics import next_token_losses
 from regard.errors import OptionError, Unsupported
-from regard.heads.documents import TokenChunk
+from regard.heads.documents import TokenChunk, batches
 from regard.layers import Linear
-from regard.models.forward import Packed, packed, run
+from regard.reading.edit import Edit
 from regard.tables import Column, Table
 
 if TYPE_CHECKING:
     from regard.layers import Encoder, Transformer
-    from regard.models.model import Model
-    from regard.reading.reader import Reader
+    from regard.reading.reader import Outcome, Reader
+
+AnyReader = TypeVar("AnyReader", bound="Reader")
 
 Numbers = NDArray[np.float64]
 Head = tuple[int, int]  # layer, head
 
-ROWS = 512  # tokens whose logits are computed at once
 POINTS = 12  # of a pruning curve
 
 
-def silenced(model: Model, heads: Iterable[Head]) -> Model:
+def silenced(model: AnyReader, heads: Iterable[Head]) -> AnyReader:
     """The model with some heads, (layer, head), that write nothing.
 
     >>> from regard.models.model import model
-    >>> minilm = model("minilm")
-    >>> bool(silenced(minilm, [(2, 0)]).blocks[2].attention.w_o.weight[:, :32].any())
+    >>> bool(silenced(model("minilm"), [(2, 0)]).read("The cat sat.").outputs[2][0].any())
     False
     """
-    return replace(model, transformer=without_heads(model.transformer, heads))
+    return model.edited(silence(*heads))
 
 
 def without_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
-    """The layers of a model with some heads, (layer, head), that write nothing."""
+    """The layers of a model with the weights of W_O set to 0 for some heads, (layer, head)."""
     by_layer: dict[int, list[int]] = {}
     blocks = list(model.encoders)
     for layer, head in heads:
@@ -60,7 +60,7 @@ def without_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
     return replace(model, encoders=tuple(blocks))
 
 
-def heads_named(names: str, model: Model) -> list[Head]:
+def heads_named(names: str, model: Reader) -> list[Head]:
     """Heads by name: 2.0,3.1 are two, 2 is all of layer 2."""
     if not re.fullmatch(r"\d{1,4}(\.\d{1,4})?(,\s*\d{1,4}(\.\d{1,4})?)*", names, re.ASCII):
         raise OptionError(f"--silence is {names!r}; expected heads such as 2.0,3.1 (layer.head), or a layer: 2.")
@@ -69,19 +69,15 @@ def heads_named(names: str, model: Model) -> list[Head]:
         layer, _, head = name.strip().partition(".")
         heads += [(int(layer), int(head))] if head else [(int(layer), each) for each in range(model.heads)]
     for layer_number, head_number in heads:
-        if layer_number >= len(model.blocks) or head_number >= model.heads:
-            sizes = f"{len(model.blocks)} layers × {model.heads} heads, counted from 0"
+        if layer_number >= len(model.block_shapes) or head_number >= model.heads:
+            sizes = f"{len(model.block_shapes)} layers × {model.heads} heads, counted from 0"
             raise OptionError(f"--silence names {layer_number}.{head_number}; {model.name} has {sizes}.")
     return heads
 
 
-def silence_named(model: Reader, names: str) -> Model:
+def silence_named(model: AnyReader, names: str) -> AnyReader:
     """The model without heads that are named as in 2.0,3.1, and with a name that says so."""
-    from regard.models.model import Model
-
-    if not isinstance(model, Model):
-        raise Unsupported(f"Heads are silenced in models that Regard computes itself; transformers runs {model.name}.")
-    return replace(silenced(model, heads_named(names, model)), name=f"{model.name} without {names}")
+    return model.edited(silence(*heads_named(names, model)), name=f"{model.name} without {names}")
 
 
 def _gated(block: Encoder, gates: Any) -> Encoder:
@@ -111,61 +107,85 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """A model on some documents, with the states before every block kept, so that only what changes is run again."""
+    """A model on some documents: what changes without some of its heads."""
 
-    model: Model
+    model: Reader
     documents: tuple[TokenChunk, ...]
-    together: Packed
-    before: tuple[Array, ...]  # the input of every block
-    last: Array  # hidden states at the end, normed
     loss: float | None  # mean loss of the next token
 
     @classmethod
-    def of(cls, model: Model, documents: Sequence[TokenChunk]) -> Ablation:
+    def of(cls, model: Reader, documents: Sequence[TokenChunk]) -> Ablation:
         """Run the whole model once."""
-        together = packed([document.ids for document in documents])  # type: ignore[misc]
-        before, last = zip(*((step.given, step.result) for step in run(model.transformer, together)), strict=True)
-        hidden = _normed(model.transformer, last[-1])
-        loss = next_token_loss(model.transformer, together, hidden)
-        return cls(model, tuple(documents), together, before, hidden, loss)
+        ablation = cls(model, tuple(documents), None)
+        total, count = 0.0, 0
+        for batch in ablation._batches():
+            (_, outcome), *_ = ablation._outcomes(batch, [])
+            losses = _losses(outcome)
+            total, count = total + float(losses.sum()), count + len(losses)
+        return replace(ablation, loss=total / count if count else None)
+
+    def _batches(self) -> list[list[TokenChunk]]:
+        """The documents in groups that are computed together: memory does not grow with the corpus."""
+        return [[self.documents[index] for index in batch] for batch in batches(self.documents)]
+
+    def _outcomes(self, documents: Sequence[TokenChunk], edits: Sequence[Edit]) -> Iterator[tuple[int, Outcome]]:
+        return self.model.outcomes([one.ids.tolist() for one in documents], edits, all_logits=self.model.writes)
+
+    def effects(self, sets: Sequence[Sequence[Head]], on_set: Callable[[int], None] | None = None) -> list[Effect]:
+        """Silence each of several sets of heads; layers before the first that is changed are not computed again.
+
+        on_set   called with the number of sets that are done
+        """
+        effects = [Effect((), 0.0, None if self.loss is None else 0.0)] * len(sets)
+        chosen = [index for index, heads in enumerate(sets) if heads]
+        edits = [silence(*sets[index]) for index in chosen]
+        moved, losses, tokens, targets = np.zeros(len(chosen)), np.zeros(len(chosen)), 0, 0
+        groups = self._batches()
+        for group, documents in enumerate(groups):
+            tokens += sum(map(len, documents))
+            before: Any = None
+            for done, (number, outcome) in enumerate(self._outcomes(documents, edits)):
+                last, of_tokens = np.concatenate([numpy_of(x) for x in outcome.states]), _losses(outcome)
+                if number < 0:
+                    before, targets = last, targets + len(of_tokens)
+                    continue
+                lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
+                moved[number] += (np.linalg.norm(last - before, axis=1) / lengths).sum(dtype=np.float64)
+                losses[number] += of_tokens.sum()
+                if on_set is not None:
+                    on_set((group * len(chosen) + done) // len(groups))
+        for number, index in enumerate(chosen):
+            rise = None if self.loss is None else float(losses[number] / targets) - self.loss
+            effects[index] = Effect(tuple(sets[index]), float(moved[number] / tokens), rise)
+        return effects
 
     def without(self, heads: Iterable[Head]) -> Effect:
         """Silence a head, a set of heads, or a layer."""
-        chosen = tuple(heads)
-        if not chosen:
-            return Effect((), 0.0, None if self.loss is None else 0.0)
-        changed = silenced(self.model, chosen).transformer
-        first = min(layer for layer, _ in chosen)
-        (step,) = deque(run(changed, self.together, first=first, states=self.before[first]), maxlen=1)
-        last = _normed(changed, step.result)
-        loss = next_token_loss(changed, self.together, last)
-        moved = np.linalg.norm(last - self.last, axis=1) / np.maximum(np.linalg.norm(self.last, axis=1), 1e-30)
-        rise = None if loss is None or self.loss is None else loss - self.loss
-        return Effect(chosen, float(moved.mean(dtype=np.float64)), rise)
+        return self.effects([tuple(heads)])[0]
 
     def each(self, on_head: Callable[[int], None] | None = None) -> list[Effect]:
         """Every head alone, with the estimate of its effect on the loss where PyTorch is installed.
 
         on_head   called with the number of heads that are done
         """
-        estimates, effects = self.estimates(), []
-        for head in product(range(len(self.model.blocks)), range(self.model.heads)):
-            estimate = None if estimates is None else float(estimates[head])
-            effects.append(self.without([head])._replace(estimate=estimate))
-            if on_head is not None:
-                on_head(len(effects))
-        return effects
+        estimates = self.estimates()
+        heads = list(product(range(len(self.model.block_shapes)), range(self.model.heads)))
+        effects = self.effects([(head,) for head in heads], on_head)
+        if estimates is None:
+            return effects
+        return [effect._replace(estimate=float(estimates[head])) for effect, head in zip(effects, heads, strict=True)]
 
-    def layer(self, layer: int) -> Effect:
-        """All heads of a layer."""
-        return self.without([(layer, head) for head in range(self.model.heads)])
+    def layers(self) -> list[Effect]:
+        """All heads of each layer."""
+        count = range(len(self.model.block_shapes))
+        return self.effects([tuple((layer, head) for head in range(self.model.heads)) for layer in count])
 
     def estimates(self) -> Numbers | None:
         """To first order, the rise of the loss without each head, (layer, head): minus its gradient by the head's gate.
 
         One backward pass for all heads (Michel et al., 2019). None without PyTorch, or without a next token.
         """
-        if self.loss is None:
+        if self.loss is None or self.model.transformer is None:
             return None
         try:
             tensors = self.model.transformer.to_torch()
@@ -191,28 +211,15 @@ class Ablation:
         """
         order = [effect.heads[0] for effect in sorted(effects, key=lambda effect: effect.order)]
         kept = sorted({round(point * len(order) / points) for point in range(points + 1)})
-        return [(count, self.without(order[count:])) for count in kept]
+        return list(zip(kept, self.effects([order[count:] for count in kept]), strict=True))
 
 
-def _normed(transformer: Transformer, states: Array) -> Array:
-    return states if transformer.norm is None else transformer.norm(states)
-
-
-def next_token_loss(transformer: Transformer, together: Packed, last: Array) -> float | None:
-    """The mean of −log p(next token) over all tokens that have one; None without a head for it, or a causal mask."""
-    if transformer.head is None or not transformer.encoders[0].attention.causal:
-        return None
-    with_next = np.concatenate([np.arange(span.start, span.stop - 1) for span in together.places])
-    if not len(with_next):
-        return None
-    total = 0.0
-    for first in range(0, len(with_next), ROWS):
-        rows = with_next[first : first + ROWS]
-        logits = np.asarray(transformer.head(last[rows]), np.float64)
-        largest = logits.max(axis=1)
-        normalisers = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
-        total += float((normalisers - logits[np.arange(len(rows)), together.ids[rows + 1]]).sum())
-    return total / len(with_next)
+def _losses(outcome: Outcome) -> Numbers:
+    """−log p(next token) of all tokens that have one; empty where the model gives none."""
+    long = [text for text, ids in enumerate(outcome.ids) if len(ids) > 1]
+    if outcome.logits is None or not long:
+        return np.zeros(0)
+    return np.concatenate([next_token_losses(outcome, text) for text in long])
 
 
 # Tables
@@ -227,10 +234,15 @@ class AblationStudy:
     effects: tuple[Effect, ...]  # of every head, or of all that were named together
     layers: tuple[Effect, ...] = ()
     curve: tuple[tuple[int, Effect], ...] = ()  # heads kept, and the effect of silencing all others
+    size: tuple[int, int] | None = None  # texts and tokens that were read
 
     def tables(self, rows: int | None = None) -> list[Table]:
         """Heads, layers and the pruning curve; of the first two the largest effects, so many rows of each."""
         tables = [effect_table(self.effects, self.loss, self.model, rows=rows)]
+        if self.size is not None:
+            texts, tokens = self.size
+            read = f"Baseline: the whole model; {errors.count(texts, 'text')}, {errors.count(tokens, 'token')}."
+            tables[0] = replace(tables[0], notes=(*tables[0].notes, read))
         if self.curve:
             tables.append(effect_table(self.layers, self.loss, self.model, "layers", rows=rows))
             tables.append(pruning_table(self.curve, self.loss, self.model))

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from regard import atomic_file, codec, lock_file
 from regard.engines.select import engine, native_engine
-from regard.errors import OptionError, RegardError, missing_package, shown
+from regard.errors import OptionError, RegardError, missing_package, reason_of, shown
 from regard.heads import circuits, corpus
 from regard.heads.circuits import Ranks
 from regard.heads.corpus import Corpus
@@ -114,7 +114,7 @@ class Manifest:
             again = "Compute the atlas again, with another --out."
             raise OptionError(f"{str(path)!r} cannot be used: {problem}.\n{again}") from None
         except OSError as problem:
-            raise OptionError(f"{str(path)!r} cannot be read: {corpus.reason_of(problem)}.") from None
+            raise OptionError(f"{str(path)!r} cannot be read: {reason_of(problem)}.") from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(f"{str(path)!r} is not the manifest of an atlas.") from None
 
@@ -163,7 +163,7 @@ def _claim(folder: Path, manifest: Manifest) -> None:
     try:
         (folder / "parts").mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise OptionError(f"{str(folder)!r} cannot be written: {corpus.reason_of(problem)}.") from None
+        raise OptionError(f"{str(folder)!r} cannot be written: {reason_of(problem)}.") from None
     with ExitStack() as stack:
         with suppress(OSError):  # some network file systems have no locks; the seal of each part tells atlases apart
             stack.enter_context(lock_file.held(folder / ".lock", lambda: time.sleep(RETRY_SECONDS)))
@@ -253,7 +253,7 @@ def on_dask(address: str, manifest: Manifest) -> Compute:
                 submit_some()
                 for future in futures:
                     if future.status == "error" and not isinstance(problem := future.exception(), RegardError):
-                        raise OptionError(f"A Dask worker failed: {corpus.reason_of(problem)}.")
+                        raise OptionError(f"A Dask worker failed: {reason_of(problem)}.")
                     yield future.result()
                     submit_some()
             except (CancelledError, OSError, TimeoutError):
@@ -274,7 +274,7 @@ def check_scheduler(address: str) -> None:
         try:
             socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as problem:
-            raise _unreachable(address, corpus.reason_of(problem)) from None
+            raise _unreachable(address, reason_of(problem)) from None
     try:
         from distributed import Security
         from distributed.comm import connect
@@ -291,7 +291,7 @@ def check_scheduler(address: str) -> None:
     except TimeoutError:
         raise _unreachable(address, f"no greeting within {CONNECT_SECONDS} s") from None
     except Exception as problem:  # noqa: BLE001 (whatever comes of reading another protocol as Dask's)
-        raise _unreachable(address, f"what answers is not a scheduler ({corpus.reason_of(problem)})") from None
+        raise _unreachable(address, f"what answers is not a scheduler ({reason_of(problem)})") from None
 
 
 def _unreachable(address: str, reason: str) -> OptionError:
@@ -307,7 +307,7 @@ def _connected(client: Any, address: str) -> Iterator[Any]:
     try:
         connection = client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, RuntimeError, TypeError, ValueError) as problem:
-        raise _unreachable(address, corpus.reason_of(problem)) from None
+        raise _unreachable(address, reason_of(problem)) from None
     quiet = [logging.getLogger(f"distributed.{name}") for name in ("client", "core", "utils")]
     levels = [logger.level for logger in quiet]
     try:
@@ -414,7 +414,7 @@ def read_part(folder: Path, manifest: Manifest, name: str) -> UnitFiles:
         try:
             content = b"" if digest == EMPTY else file.read_bytes()
         except OSError as problem:
-            raise _unusable(file, f"cannot be read: {corpus.reason_of(problem)}") from None
+            raise _unusable(file, f"cannot be read: {reason_of(problem)}") from None
         if _sha256(content) != digest:
             raise _unusable(file, "is damaged: its content does not match its digest")
         contents.append(content)
@@ -551,7 +551,7 @@ def _head_columns(sums: Sums) -> dict[str, Any]:
     statistics, _, layers, heads = sums.integers.shape
     index = np.indices((statistics, layers, heads)).reshape(3, -1)
     return {
-        "statistic": pa.array([sums.names[place] for place in index[0]], pa.string()),
+        "statistic": pa.array([sums.names[number] for number in index[0]], pa.string()),
         "layer": pa.array(index[1], pa.int32()),
         "head": pa.array(index[2], pa.int32()),
     }
@@ -617,7 +617,7 @@ def _read(path: Path, content: bytes) -> Any:
     try:
         return corpus._parquet().read_table(_arrow().BufferReader(content))
     except (OSError, ValueError) as problem:
-        raise _unusable(path, f"cannot be read: {corpus.reason_of(problem)}") from None
+        raise _unusable(path, f"cannot be read: {reason_of(problem)}") from None
 
 
 def _arrow() -> Any:

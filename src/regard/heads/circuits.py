@@ -29,19 +29,34 @@ def ranks(model: Transformer) -> Ranks:
     return Ranks(*map(np.array, zip(*(of_layer(block.attention) for block in model.encoders), strict=True)))
 
 
-def of_layer(layer: MultiHead) -> Ranks:
-    """The effective ranks of the heads of one layer, (head,)."""
+class HeadMatrices(NamedTuple):
+    """The weights of every head of a layer; heads that share keys and values have equal ones."""
+
+    queries: Numbers  # (head, head_dim, width)
+    keys: Numbers
+    values: Numbers
+    outputs: Numbers  # (head, value_dim, width): its rows of W_O; the identity without W_O
+
+
+def matrices(layer: MultiHead) -> HeadMatrices:
+    """The projections of a layer, cut into heads."""
     shared = layer.heads // layer.groups  # query heads per key head
     queries, keys, values = (
         np.asarray(part.weight, np.float64).reshape(heads, -1, part.inputs)
         for part, heads in ((layer.w_q, layer.heads), (layer.w_k, layer.groups), (layer.w_v, layer.groups))
-    )  # (head, head_dim, width)
+    )
     size = values.shape[1]
     outputs: Any = np.broadcast_to(np.eye(size), (layer.heads, size, size))
     if layer.w_o is not None:
         outputs = np.asarray(layer.w_o.weight, np.float64).reshape(-1, layer.heads, size).transpose(1, 2, 0)
-    qk = [effective_rank(queries[head], keys[head // shared]) for head in range(layer.heads)]
-    ov = [effective_rank(outputs[head], values[head // shared]) for head in range(layer.heads)]
+    return HeadMatrices(queries, np.repeat(keys, shared, 0), np.repeat(values, shared, 0), outputs)
+
+
+def of_layer(layer: MultiHead) -> Ranks:
+    """The effective ranks of the heads of one layer, (head,)."""
+    heads = matrices(layer)
+    qk = [effective_rank(query, key) for query, key in zip(heads.queries, heads.keys, strict=True)]
+    ov = [effective_rank(output, value) for output, value in zip(heads.outputs, heads.values, strict=True)]
     return Ranks(np.array(qk), np.array(ov))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import file_state
-from regard.errors import OptionError, missing_package
+from regard.errors import OptionError, missing_package, reason_of
 
 UNIT = 1 << 16  # bytes of a unit, in a corpus of up to UNITS of them: seconds of work
 UNITS = 64  # in a corpus four times as large, units are twice as large, and there are twice as many
@@ -102,6 +102,20 @@ def open_corpus(paths: Sequence[str | os.PathLike[str]], *, field: str = FIELD, 
     return Corpus(tuple(files), tuple(units), field, tuple(sorted(unreadable)))
 
 
+def texts_of_files(paths: Sequence[str | os.PathLike[str]], field: str = FIELD) -> list[str]:
+    """All texts of some files and folders; a file that cannot be read, or not to its end, is refused."""
+    corpus = open_corpus(paths, field=field)
+    problems = [f"{path}: {reason}" for path, reason in corpus.unreadable]
+    found: list[str] = []
+    for unit in corpus.units:
+        for part in texts(corpus, unit):
+            found += part.texts
+            problems += [f"{corpus.files[unit.file].path}: {part.problem}"] if part.problem else []
+    if problems:
+        raise OptionError(f"The corpus cannot be read whole: {'; '.join(problems[:5])}.")
+    return found
+
+
 def unit_size(total: int) -> int:
     """Bytes of a unit in a corpus of so many bytes.
 
@@ -112,12 +126,6 @@ def unit_size(total: int) -> int:
     while total > UNITS * size * (size // UNIT):
         size *= 2
     return size
-
-
-def reason_of(problem: Exception) -> str:
-    """Why a file cannot be read, in one line."""
-    reason = getattr(problem, "strerror", None) or str(problem)
-    return reason.splitlines()[0][:200].rstrip(".").lower() if reason else "unknown"
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Path]:
@@ -174,10 +182,10 @@ def _units(path: Path, number: int, size: int, unit: int, field: str) -> Iterato
     if field not in file.schema_arrow.names:
         raise ValueError(f"it has no column {field!r}; expected one of text, or name it with --field")
     first = 0
-    for place in range(file.num_row_groups):
-        group = file.metadata.row_group(place)
+    for row_group in range(file.num_row_groups):
+        group = file.metadata.row_group(row_group)
         columns = [group.column(column) for column in range(group.num_columns)]
-        weight = sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".")[0] == field)
+        weight = sum(chunk.total_uncompressed_size for chunk in columns if chunk.path_in_schema.split(".")[0] == field)
         step = max(1, group.num_rows * unit // max(weight, 1))
         for start in range(0, group.num_rows, step):
             stop = min(start + step, group.num_rows)

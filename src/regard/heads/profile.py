@@ -13,7 +13,8 @@ from regard.heads.circuits import Ranks
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import Link
 from regard.heads.patterns import PATTERNS, describe_labels
-from regard.heads.roles import layer_digest
+from regard.heads.roles import TREEBANK, layer_digest
+from regard.heads.roles import of_weights as known_of
 from regard.heads.statistics import NAMES, STATISTICS, measure, repetition
 from regard.heads.sums import Sums
 from regard.heads.treebank_relations import Change, HeadScore, Interval, Score, best_directions
@@ -52,6 +53,8 @@ class Profile:
         """One row for each head: its labels and main statistics; with `every`, all of them with their intervals."""
         names = NAMES if every else SHOWN
         columns = [Column("layer", "number", 0), Column("head", "number", 0)] if every else [Column("head", "word")]
+        known = known_of(self.weights)
+        columns += [Column("in general", "text")] if known else []
         columns.append(Column("pattern", "text"))
         for name in names:
             columns.append(Column(name, "number", 1 if name == "distance" and not every else 2))
@@ -63,6 +66,7 @@ class Profile:
         labels = self.labels
         for layer, head in product(range(self.sums.layers), range(self.sums.heads)):
             cells: list[Any] = [layer, head] if every else [f"{layer}.{head}"]
+            cells += [known.name(layer, head)] if known else []
             cells.append(describe_labels(labels[layer][head]))
             for name in names:
                 cells += self.sums.estimate(name, layer, head)[: 3 if every else 1]
@@ -70,7 +74,8 @@ class Profile:
                 cells += [None, None] if self.ranks is None else [part[layer, head] for part in self.ranks]
             rows.append(tuple(cells))
         title = f"Heads of {self.model}, over {self.source}"
-        return Table(title, tuple(columns), tuple(rows), self.notes)
+        general = (f"In general: what the head is known for, measured on {TREEBANK}.",) if known else ()
+        return Table(title, tuple(columns), tuple(rows), (*self.notes, *general))
 
     def pattern_table(self, *, every: bool = False) -> Table:
         """How many heads show each pattern, and which most; with `every`, the rules as well."""
@@ -140,21 +145,23 @@ def of_weights(model: Reader) -> dict[str, Any]:
 def relation_table(scores: Sequence[Score], model: str, source: str, *, every: bool = False) -> Table:
     """The best head of every relation, beside the best fixed offset and an untrained model."""
     rows: list[tuple[Any, ...]] = []
-    for one in scores if every else best_directions(scores):
-        group, to = one.group, one.direction.removeprefix("to ")
+    for score in scores if every else best_directions(scores):
+        group, to = score.group, score.direction.removeprefix("to ")
         if every:
             rows.append((
-                group, one.relation, to, one.layer, one.head, *one.accuracy, *one.offset_accuracy[:1], one.offset,
-                None if one.untrained is None else one.untrained.value, *one.gain,
-                "yes" if one.is_named else "no", one.queries, one.seen,
+                group, score.relation, to, score.layer, score.head, *score.accuracy, *score.offset_accuracy[:1],
+                score.offset, None if score.untrained is None else score.untrained.value, *score.gain,
+                "yes" if score.is_named else "no", score.queries, score.seen,
             ))  # fmt: skip
             continue
         if not any(row[0] == group and row[1] is None for row in rows):
             rows.append((group, *[None] * 6))
-        interval = "–".join(printed_number(end, 2) for end in one.accuracy[1:])
-        head = f"{one.layer}.{one.head}" if one.is_named else "none"
-        baseline = None if one.untrained is None else one.untrained.value
-        rows.append((f" {one.relation}", to, head, one.accuracy.value, interval, one.offset_accuracy.value, baseline))
+        interval = "–".join(printed_number(end, 2) for end in score.accuracy[1:])
+        head = f"{score.layer}.{score.head}" if score.is_named else "none"
+        baseline = None if score.untrained is None else score.untrained.value
+        rows.append(
+            (f" {score.relation}", to, head, score.accuracy.value, interval, score.offset_accuracy.value, baseline)
+        )
     if every:
         columns: tuple[Column, ...] = (
             Column("group"), Column("relation", "word"), Column("to"), Column("layer", "number", 0),
@@ -181,11 +188,12 @@ def change_table(changes: Sequence[Change], silenced: str) -> Table:
     """The accuracy of every relation before and after heads were silenced."""
     rows = [
         (
-            one.before.relation, one.before.direction.removeprefix("to "), f"{one.before.layer}.{one.before.head}",
-            one.before.accuracy.value, f"{one.after.layer}.{one.after.head}", one.after.accuracy.value,
-            one.change.value, " to ".join(printed_number(end, 2) for end in one.change[1:]),
+            change.before.relation, change.before.direction.removeprefix("to "),
+            f"{change.before.layer}.{change.before.head}", change.before.accuracy.value,
+            f"{change.after.layer}.{change.after.head}", change.after.accuracy.value,
+            change.change.value, " to ".join(printed_number(end, 2) for end in change.change[1:]),
         )
-        for one in changes
+        for change in changes
     ]  # fmt: skip
     columns = (
         Column("relation", "word"), Column("to"), Column("head"), Column("before", "number", shade=True),

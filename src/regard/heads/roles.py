@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ import numpy as np
 from regard import atomic_file, validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
-from regard.heads.patterns import Label, describe_labels
+from regard.heads.patterns import NONE, Label, describe_labels
 from regard.heads.treebank_relations import (
     NAMED,
     Interval,
@@ -154,7 +155,7 @@ class KnownHeads:
 
         A group such as "whose" or "possession", a relation such as "object", or its label in the treebank, "obj".
         """
-        meaning = " ".join(str(name).lower().replace("-", " ").split())
+        meaning = " ".join(re.sub(r"[-–]| relation(ship)?s?$", " ", str(name).lower().strip()).split())
         meaning = MEANT.get(meaning) or NAMED.get(meaning, meaning)
         if meaning in self.groups:
             return self.groups[meaning]
@@ -175,12 +176,20 @@ class KnownHeads:
         """The relations that a head is known for, best first."""
         return tuple(role for role in self.roles if (role.layer, role.head) == (layer, head))
 
-    def label(self, layer: int, head: int) -> str:
-        """A few words: its best relation, or else its patterns."""
-        roles = self.roles_of(layer, head)
-        if roles:
-            return f"{roles[0].arrow} {printed_number(roles[0].accuracy, 2)}"
-        return describe_labels(self.labels[layer][head])
+    def name(self, layer: int, head: int) -> str:
+        """What the head is called on every page and in every table: its best relation, or else its first pattern.
+
+        >>> from regard import heads
+        >>> heads.known("minilm").name(3, 1), heads.known("minilm").name(5, 2)
+        ('verb → object', 'no clear pattern')
+        """
+        names = [role.arrow for role in self.roles_of(layer, head)]
+        return next(iter([*names, *(label.pattern for label in self.labels[layer][head])]), NONE)
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The name of every head: names[layer][head]."""
+        return [[self.name(layer, head) for head in range(self.heads)] for layer in range(self.layers)]
 
     def short(self, layer: int, head: int) -> str:
         """A short line: the relation that it finds best, and its patterns."""
@@ -226,7 +235,8 @@ def known(what: Any) -> KnownHeads | None:
     if isinstance(what, str):
         return shipped(what) if what in SHIPPED else None
     blocks = getattr(what, "blocks", ())
-    if not blocks:
+    is_edited = getattr(what, "edit", None) is not None or getattr(what, "is_edited", False)
+    if not blocks or is_edited:
         return None
     for name in SHIPPED:
         atlas = shipped(name)
@@ -234,6 +244,11 @@ def known(what: Any) -> KnownHeads | None:
         if fits and all(layer_digest(block) == of for block, of in zip(blocks, atlas.weights, strict=False)):
             return atlas
     return None
+
+
+def of_weights(weights: Sequence[str]) -> KnownHeads | None:
+    """The shipped atlas of a model whose layers have these digests."""
+    return next((shipped(name) for name in SHIPPED if weights and shipped(name).weights == tuple(weights)), None)
 
 
 @lru_cache
@@ -276,12 +291,12 @@ def compact(data: dict[str, Any], source: str) -> str:
     rows = {(score.relation, score.direction): row for row, score in enumerate(scores)}
     by_head: list[list[Any]] = []
     kept: Counter[tuple[int, int]] = Counter()
-    for one in data["by_head"]:
-        key, head = (one["relation"], one["direction"]), (one["layer"], one["head"])
-        if key in rows and kept[head] < KEPT and is_telling(one, best[key]):
+    for head_row in data["by_head"]:
+        key, head = (head_row["relation"], head_row["direction"]), (head_row["layer"], head_row["head"])
+        if key in rows and kept[head] < KEPT and is_telling(head_row, best[key]):
             kept[head] += 1
-            accuracy = Interval(**one["accuracy"])
-            by_head.append([rows[key], *head, *_rounded(*accuracy, one["choosing_gain"])])
+            accuracy = Interval(**head_row["accuracy"])
+            by_head.append([rows[key], *head, *_rounded(*accuracy, head_row["choosing_gain"])])
     labels = [
         [[[label["pattern"], round(label["score"], DIGITS)] for label in head] for head in layer]
         for layer in data["labels"]

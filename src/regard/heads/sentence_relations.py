@@ -97,28 +97,28 @@ def classes_of(words: Sequence[str]) -> tuple[frozenset[str], ...]:
     [['pronoun', 'referring'], ['modifier', 'verb'], []]
     """
     spelled = [word.casefold() for word in words]
-    found = [_alone(word) for word in spelled]
-    first = next((place for place, classes in enumerate(found) if classes), 0)
+    classes_of_words = [_alone(word) for word in spelled]
+    first = next((place for place, classes in enumerate(classes_of_words) if classes), 0)
     for place, word in enumerate(spelled):
-        if not found[place].issuperset(OPEN):
+        if not classes_of_words[place].issuperset(OPEN):
             continue
-        before = found[place - 1] if place else set()
+        before = classes_of_words[place - 1] if place else set()
         if words[place][0].isupper() and place > first and not words[place].isupper():
-            found[place] -= {"verb", "modifier"}
+            classes_of_words[place] -= {"verb", "modifier"}
         elif before & {"determiner", "possessive"} or (before & {"preposition"} and spelled[place - 1] != "to"):
-            found[place].discard("verb")
+            classes_of_words[place].discard("verb")
         elif (place and spelled[place - 1] in SUBJECTS) or (word.endswith("ed") and len(word) > 4):
-            found[place].discard("noun")
+            classes_of_words[place].discard("noun")
     for place, word in enumerate(spelled):
-        if word in POSSESSIVE and place + 1 < len(found) and "noun" in found[place + 1]:
-            found[place].discard("pronoun")
-        if found[place] & {"noun"} and _is_possessive(spelled, place):
-            found[place].add("possessive")
-        if word in PLACE_PREPOSITIONS and (phrase := _phrase(spelled, found, place)):
-            found[place].add("spatial")
+        if word in POSSESSIVE and place + 1 < len(classes_of_words) and "noun" in classes_of_words[place + 1]:
+            classes_of_words[place].discard("pronoun")
+        if classes_of_words[place] & {"noun"} and _is_possessive(spelled, place):
+            classes_of_words[place].add("possessive")
+        if word in PLACE_PREPOSITIONS and (phrase := _phrase(spelled, classes_of_words, place)):
+            classes_of_words[place].add("spatial")
             for inside in phrase:
-                found[inside].add("place")
-    return tuple(map(frozenset, found))
+                classes_of_words[inside].add("place")
+    return tuple(map(frozenset, classes_of_words))
 
 
 def _alone(word: str) -> set[str]:
@@ -156,12 +156,12 @@ def _is_possessive(words: Sequence[str], place: int) -> bool:
 def _phrase(words: Sequence[str], found: Sequence[set[str]], preposition: int) -> list[int]:
     """The words that a preposition of place can belong to; none where a time word follows: "in the morning"."""
     inside = []
-    for place in range(preposition + 1, len(words)):
-        if "time" in found[place] and place - preposition <= CLAUSES_OF_TIME:
+    for index in range(preposition + 1, len(words)):
+        if "time" in found[index] and index - preposition <= CLAUSES_OF_TIME:
             return []
-        if "noun" in found[place]:
-            inside.append(place)
-        elif not found[place] & {"determiner", "possessive", "number"} or inside:
+        if "noun" in found[index]:
+            inside.append(index)
+        elif not found[index] & {"determiner", "possessive", "number"} or inside:
             break
     return inside
 
@@ -228,11 +228,11 @@ class TaggedSentence:
     def classes(self) -> tuple[frozenset[str], ...]:
         """What each word can be; sinks can be nothing."""
         of_words = classes_of(self.words)
-        return tuple(frozenset() if place in self.sinks else of for place, of in enumerate(of_words))
+        return tuple(frozenset() if index in self.sinks else of for index, of in enumerate(of_words))
 
     def links(self, layer: int, heads: range) -> list[RelationLink]:
         """For each head and each word the other word with the largest weight, sinks aside."""
-        queries = [place for place in range(len(self.words)) if place not in self.sinks][:MOST_QUERIES]
+        queries = [index for index in range(len(self.words)) if index not in self.sinks][:MOST_QUERIES]
         if not queries:
             return []
         weights = self.weights.of_words(queries, layer, heads)
@@ -366,7 +366,7 @@ def answer_in(reading: Reading, name: str, query: Any = None) -> RelationAnswer:
     answer = next((answer for answer in possible if word in (None, answer.link.query)), None)
     if answer is None and possible:
         links = ", ".join(reading.labels[answer.link.query] for answer in possible)
-        raise OptionError(f"--relation {name}: not with the query {reading.labels[word or 0]}; try {links}.")
+        raise OptionError(f"--head {name}: not with the query {reading.labels[word or 0]}; try {links}.")
     if answer is None:
         raise OptionError(f"{not_here(known_heads, name, sentence)}\nOr choose a head with --layer and --head.")
     return answer

@@ -10,7 +10,7 @@ from regard.errors import OptionError
 from regard.heads import atlas_folder, statistics, treebank_relations
 from regard.heads import treebank as treebanks
 from regard.heads.ablation_effects import Ablation, AblationStudy, heads_named, silence_named
-from regard.heads.corpus import FIELD
+from regard.heads.corpus import FIELD, texts_of_files
 from regard.heads.documents import documents_of
 from regard.heads.profile import Profile, of_weights
 from regard.heads.treebank import Treebank
@@ -46,8 +46,8 @@ def relations(
     >>> sorted({score.relation for score in found.scores})
     ['determiner', 'subject']
     """
-    given = [file for file in (choose, score) if file is not None]
-    files = [file if isinstance(file, Treebank) else treebanks.read(file) for file in given]
+    banks = [file for file in (choose, score) if file is not None]
+    files = [file if isinstance(file, Treebank) else treebanks.read(file) for file in banks]
     for file in files:
         if not file.sentences:
             raise OptionError(f"The treebank {file.name!r} has no sentence that can be read.")
@@ -90,23 +90,33 @@ def _read(
     return read(files[0], None), read(files[1], measurement)
 
 
-def ablation(model: Model, texts: Sequence[str], *, silence: str | None = None) -> AblationStudy:
+def ablation(
+    model: Reader, texts: Sequence[str], *, corpus: Sequence[File] = (), silence: str | None = None, field: str = FIELD
+) -> AblationStudy:
     """Silence every head, then every layer, and measure how far hidden states move and the next token's loss rises.
 
+    corpus    .txt, .jsonl or .parquet files, or folders of them, read besides the texts
     silence   only these heads, together, such as "2.0,3.1"; 2 is all of layer 2
+    field     the field of JSONL objects, or column of Parquet files
 
     >>> import regard
     >>> found = ablation(regard.model("minilm"), ["The cat sat."], silence="2.0")
     >>> [effect.heads for effect in found.effects], found.effects[0].hidden > 0
     ([((2, 0),)], True)
     """
-    whole = Ablation.of(model, documents_of(model, texts))
-    if silence is not None:
-        return AblationStudy(model.name, whole.loss, (whole.without(heads_named(silence, model)),))
-    with steps(f"{model.name} without each head", len(model.blocks) * model.heads, every=LINE) as advance:
+    of_corpus = texts_of_files(corpus, field) if corpus else []
+    documents = documents_of(model, [*texts, *of_corpus])
+    if not documents:
+        raise OptionError("Ablation needs a text: there is none, or only empty ones.")
+    size = len(documents), sum(map(len, documents))
+    chosen = None if silence is None else heads_named(silence, model)
+    whole = Ablation.of(model, documents)
+    if chosen is not None:
+        return AblationStudy(model.name, whole.loss, (whole.without(chosen),), size=size)
+    with steps(f"{model.name} without each head", len(model.block_shapes) * model.heads, every=LINE) as advance:
         effects = whole.each(advance)
-    layers = tuple(whole.layer(layer) for layer in range(len(model.blocks)))
-    return AblationStudy(model.name, whole.loss, tuple(effects), layers, tuple(whole.pruning(effects)))
+    layers = tuple(whole.layers())
+    return AblationStudy(model.name, whole.loss, tuple(effects), layers, tuple(whole.pruning(effects)), size)
 
 
 def atlas(

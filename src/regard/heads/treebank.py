@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.errors import OptionError
+from regard.errors import OptionError, reason_of
 
 COLUMNS = 10
 LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
@@ -68,8 +68,7 @@ def read(path: str | os.PathLike[str]) -> Treebank:
     except (OSError, ValueError) as problem:
         if isinstance(problem, OptionError):
             raise
-        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
-        raise OptionError(f"The treebank {os.fspath(path)!r} cannot be read: {reason}.") from None
+        raise OptionError(f"The treebank {os.fspath(path)!r} cannot be read: {reason_of(problem)}.") from None
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
@@ -136,15 +135,15 @@ def _sentence(rows: list[tuple[int, bytes]]) -> Sentence:
         raise _Malformed(rows[0][0], "it has no words")
     if any(last > len(words) for last, _, _ in ranges.values()):
         raise _Malformed(rows[0][0], "a multiword token reaches beyond the last word")
-    heads = [_head(number, columns[6], place, len(words)) for place, (number, columns) in enumerate(words)]
+    heads = [_head(number, columns[6], index, len(words)) for index, (number, columns) in enumerate(words)]
     _check_tree(heads, [number for number, _ in words])
     text, spans = _text([columns for _, columns in words], ranges)
     before = _antecedents([columns for _, columns in words], heads)
-    found = tuple(
+    relations = tuple(
         TreeWord(columns[1], columns[2], columns[3], head, columns[7], *span, _refers(columns[8], len(words)), earlier)
         for (_, columns), head, span, earlier in zip(words, heads, spans, before, strict=True)
     )
-    return Sentence(text, found, rows[0][0])
+    return Sentence(text, relations, rows[0][0])
 
 
 def _columns(number: int, row: bytes) -> list[str]:
@@ -235,16 +234,16 @@ def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ..
     Mentions are brackets in MISC, as in GUM and CorefUD: Entity=(e1-person … e1). Those that cross a sentence, and the
     parts of discontinuous ones, are left out.
     """
-    found: list[tuple[int, ...]] = [()] * len(words)
+    parents: list[tuple[int, ...]] = [()] * len(words)
     opened: dict[str, list[int]] = {}  # where the mentions of an entity begin that have not ended
     mentions: list[tuple[str, int, int]] = []  # entity, first and last word, in the order of their ends
-    for place, columns in enumerate(words):
+    for index, columns in enumerate(words):
         stated = [part.removeprefix("Entity=") for part in columns[9].split("|") if part.startswith("Entity=")]
         for entity, opens, closes in _brackets(stated[0]) if stated else ():
             if opens:
-                opened.setdefault(entity, []).append(place)
+                opened.setdefault(entity, []).append(index)
             if closes and opened.get(entity):
-                mentions.append((entity, opened[entity].pop(), place))
+                mentions.append((entity, opened[entity].pop(), index))
     top = _top_of(heads) if mentions else None
     ends: dict[str, list[int]] = {}
     tops: dict[str, list[int]] = {}
@@ -254,8 +253,8 @@ def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ..
     for entity, first, last in mentions:
         if first == last and words[first][3] == "PRON":
             before = bisect_left(ends[entity], first)
-            found[first] = tuple(sorted({*tops[entity][max(0, before - MOST_ANTECEDENTS) : before]}))
-    return found
+            parents[first] = tuple(sorted({*tops[entity][max(0, before - MOST_ANTECEDENTS) : before]}))
+    return parents
 
 
 def _brackets(entities: str) -> Iterator[tuple[str, bool, bool]]:
@@ -294,8 +293,8 @@ def _top_of(heads: list[int]) -> Callable[[int, int], int]:
 
 def _refers(enhanced: str, count: int) -> int:
     """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
-    for one in enhanced.split("|"):
-        head, _, relation = one.partition(":")
+    for edge in enhanced.split("|"):
+        head, _, relation = edge.partition(":")
         if relation == "ref" and head.isascii() and head.isdigit() and len(head) < 8 and 1 <= int(head) <= count:
             return int(head) - 1
     return -1

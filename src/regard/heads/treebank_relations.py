@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.edits.edit import SilenceEdit
 from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
@@ -86,23 +87,23 @@ def pairs_of(sentence: Sentence) -> Iterator[Pair]:
     in_places = {
         word.head for word in words if word.relation == "case" and word.lemma.lower() in PLACE_PREPOSITIONS
     }  # words with such a preposition
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.refers >= 0:
-            yield Pair("relative pronoun", place, word.refers)
+            yield Pair("relative pronoun", index, word.refers)
         for antecedent in word.antecedents:
-            yield Pair("pronoun", place, antecedent)
+            yield Pair("pronoun", index, antecedent)
         if word.head < 0 or word.relation in ("punct", "_", "dep"):
             continue
-        yield Pair(NAMED.get(word.relation, word.relation), place, word.head)
+        yield Pair(NAMED.get(word.relation, word.relation), index, word.head)
         lemma = word.lemma.lower()
         if word.relation == "case" and lemma in SPATIAL:
-            yield Pair("spatial preposition", place, word.head)
-        in_place = word.relation in ("obl", "nmod") and place in in_places
+            yield Pair("spatial preposition", index, word.head)
+        in_place = word.relation in ("obl", "nmod") and index in in_places
         is_time = lemma in TIME_WORDS and word.relation.split(":")[0] in ("obl", "advmod", "nmod")
         if in_place and not is_time:
-            yield Pair("place", place, word.head)
+            yield Pair("place", index, word.head)
         if is_time:
-            yield Pair("time", place, word.head)
+            yield Pair("time", index, word.head)
 
 
 T = TypeVar("T")
@@ -243,13 +244,17 @@ def predictions(
 
 
 def silent_heads(model: Reader) -> Flags:
-    """Heads that write nothing because their rows of W_O are 0, (layer · head,): they choose no word."""
-    silent_of = [
+    """Heads that are silenced or whose rows of W_O are 0, (layer · head,): they choose no word."""
+    silent_of: list[Flags] = [
         np.zeros(shape.heads, bool)
         if shape.w_o is None
-        else ~np.asarray(shape.w_o).reshape(len(shape.w_o), shape.heads, -1).any(axis=(0, 2))
+        else ~np.any(np.reshape(shape.w_o, (len(shape.w_o), shape.heads, -1)), axis=(0, 2))
         for shape in model.block_shapes
     ]
+    for part in model.edit.parts if model.edit is not None else ():
+        if isinstance(part, SilenceEdit):
+            for layer in part.layers:
+                silent_of[layer][part.heads_in(layer, len(silent_of[layer]))] = True
     silent: Flags = np.concatenate(silent_of)
     return silent
 

@@ -89,8 +89,8 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         for field in fields(value):  # type: ignore[arg-type]
             yield from _named(f"{name}.{field.name}" if name else field.name, getattr(value, field.name))
     elif isinstance(value, tuple):
-        for place, part in enumerate(value):
-            yield from _named(f"{name}.{place}", part)
+        for number, part in enumerate(value):
+            yield from _named(f"{name}.{number}", part)
 
 
 def _mapped(value: Any, function: Callable[[Array], Array]) -> Any:
@@ -109,7 +109,7 @@ def _described(name: str, value: Any) -> str:
     if is_array(value):
         return f"{name} {tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
     if _holds_layers(value):
-        return "\n".join(f"{name}.{place}: {part!r}" for place, part in enumerate(value))
+        return "\n".join(f"{name}.{number}: {part!r}" for number, part in enumerate(value))
     return f"{name}: {value!r}" if isinstance(value, Layer) else f"{name}={value!r}"
 
 

@@ -95,13 +95,14 @@ def contiguous(weights: Sequence[Array], biases: Sequence[Array | None]) -> tupl
     ends = np.cumsum([0, *(len(weight) for weight in weights)])
     weight = np.concatenate(weights)
     bias: Array | None = None
-    if any(one is not None for one in biases):
+    if any(part_bias is not None for part_bias in biases):
         parts = [
-            np.zeros(len(its), its.dtype) if one is None else one for one, its in zip(biases, weights, strict=True)
+            np.zeros(len(its), its.dtype) if part_bias is None else part_bias
+            for part_bias, its in zip(biases, weights, strict=True)
         ]
         bias = np.concatenate(parts)
-    places = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
-    return tuple(Linear(weight[place], None if bias is None else bias[place]) for place in places)
+    slices = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+    return tuple(Linear(weight[rows], None if bias is None else bias[rows]) for rows in slices)
 
 
 def joined(*maps: Linear) -> Linear | None:
@@ -110,12 +111,12 @@ def joined(*maps: Linear) -> Linear | None:
     >>> joined(*contiguous([np.ones((2, 3)), np.zeros((1, 3))], [None, None]))
     Linear(weight (3, 3) float64)
     """
-    weight = _whole([one.weight for one in maps])
+    weight = _whole([linear.weight for linear in maps])
     if weight is None:
         return None
-    if all(one.bias is None for one in maps):
+    if all(linear.bias is None for linear in maps):
         return Linear(weight)
-    bias = _whole([one.bias for one in maps])
+    bias = _whole([linear.bias for linear in maps])
     return None if bias is None else Linear(weight, bias)
 
 
@@ -125,16 +126,16 @@ def heads_of(maps: Sequence[Linear], heads: Sequence[int], x: Array) -> tuple[Ar
     None where the weights are not being learned, or only some of the maps have a bias, or a map is observed: then each
     is called by itself.
     """
-    biases = [one.bias for one in maps if one.bias is not None]
-    if any(type(one) is not Linear for one in maps):
+    biases = [linear.bias for linear in maps if linear.bias is not None]
+    if any(type(linear) is not Linear for linear in maps):
         return None
-    if len(biases) not in (0, len(maps)) or not all(needs_gradient(one.weight) for one in maps):
+    if len(biases) not in (0, len(maps)) or not all(needs_gradient(linear.weight) for linear in maps):
         return None
     from regard.engines import torch_autograd
 
     cat = library(x).cat
-    together = Linear(cat([one.weight for one in maps]), cat(biases) if biases else None)
-    return torch_autograd.split_heads(together(x), [one.outputs for one in maps], heads)
+    together = Linear(cat([linear.weight for linear in maps]), cat(biases) if biases else None)
+    return torch_autograd.split_heads(together(x), [linear.outputs for linear in maps], heads)
 
 
 def _whole(parts: Sequence[Any]) -> Array | None:

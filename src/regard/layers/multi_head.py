@@ -183,7 +183,7 @@ class MultiHead(Layer):
                 queries, keys = self.turned(queries, turns), self.turned(keys, turns)
             return queries, keys, values
         if joined is None:
-            queries, keys, values = (one(x) for one in maps)
+            queries, keys, values = (linear(x) for linear in maps)
         else:
             rows = joined(x)  # (…, token, (head + 2 · key head) · head_dim)
             ends = self.w_q.outputs, self.w_q.outputs + self.w_k.outputs
@@ -207,8 +207,8 @@ class MultiHead(Layer):
         masks += [window(self.window)] if self.window is not None else []
         masks += [more] if more is not None else []
         together: Mask | None = None
-        for one in masks:
-            together = one if together is None else together & one
+        for mask in masks:
+            together = mask if together is None else together & mask
         return together
 
     def split(self, x: Array, heads: int | None = None) -> Array:
@@ -322,12 +322,12 @@ class MultiHead(Layer):
             raise errors.unsupported("nn.MultiheadAttention with kdim ≠ vdim", "Keys and values have one context here.")
         width = module.embed_dim
         if module.in_proj_weight is not None:
-            weights = [module.in_proj_weight[place * width : (place + 1) * width] for place in range(3)]
+            weights = [module.in_proj_weight[part * width : (part + 1) * width] for part in range(3)]
         else:
             weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
         shifts: list[Any] = [None] * 3
         if module.in_proj_bias is not None:
-            shifts = [module.in_proj_bias[place * width : (place + 1) * width] for place in range(3)]
+            shifts = [module.in_proj_bias[part * width : (part + 1) * width] for part in range(3)]
         w_q, w_k, w_v = (Linear(weight, bias) for weight, bias in zip(weights, shifts, strict=True))
         return cls(w_q, w_k, w_v, Linear.from_torch(module.out_proj), heads=module.num_heads, causal=causal)
 

@@ -71,10 +71,10 @@ class Transformer(Layer):
         object.__setattr__(self, "encoders", tuple(self.encoders))
         object.__setattr__(self, "decoders", tuple(self.decoders))
         for name in ("encoders", "decoders"):
-            for place, block in enumerate(getattr(self, name)):
+            for number, block in enumerate(getattr(self, name)):
                 if block.width != self.embedding.width:
                     raise errors.ShapeError(
-                        f"{name}[{place}] has width {block.width}, the embedding {self.embedding.width}."
+                        f"{name}[{number}] has width {block.width}, the embedding {self.embedding.width}."
                     )
 
     def __call__(self, tokens: Any, targets: Any = None, **options: Any) -> Array:
@@ -192,8 +192,8 @@ class Transformer(Layer):
         caches: Sequence[Cache] | None = None,
     ) -> Array:
         states.append(x)
-        for place, block in enumerate(blocks):
-            for name, value in block.observe(x, cache=None if caches is None else caches[place], **options):
+        for number, block in enumerate(blocks):
+            for name, value in block.observe(x, cache=None if caches is None else caches[number], **options):
                 if name in ("heads", "cross_heads"):
                     seen.append(value.seen)
                 elif name == "result":
@@ -235,12 +235,14 @@ class Transformer(Layer):
             Embedding.seeded(vocabulary, width, seed=seed.part("embedding"), dtype=dtype),
             added,
             tuple(
-                Encoder.seeded(width, heads, hidden, seed=seed.part(f"encoders.{place}"), **options)
-                for place in range(encoders)
+                Encoder.seeded(width, heads, hidden, seed=seed.part(f"encoders.{number}"), **options)
+                for number in range(encoders)
             ),
             tuple(
-                Decoder.seeded(width, heads, hidden, cross=encoders > 0, seed=seed.part(f"decoders.{place}"), **options)
-                for place in range(decoders)
+                Decoder.seeded(
+                    width, heads, hidden, cross=encoders > 0, seed=seed.part(f"decoders.{number}"), **options
+                )
+                for number in range(decoders)
             ),
             norm,
             None if head is None else Linear.seeded(width, head, seed=seed.part("head"), dtype=dtype),

@@ -65,7 +65,7 @@ def clipped(first: End, last: End, keys: int, xp: Any) -> Interval:
 
 def intersection(a: Sequence[Interval], b: Sequence[Interval], xp: Any) -> tuple[Interval, ...] | None:
     """The keys in both."""
-    pieces = [_meet(one, other, xp) for one in a for other in b]
+    pieces = [_meet(interval, other, xp) for interval in a for other in b]
     if len(pieces) == 1:
         return (pieces[0],)
     return _ordered(pieces[0], pieces[1], xp) if len(pieces) == 2 else _few(pieces, xp)

@@ -12,7 +12,7 @@ from regard import errors, validate
 from regard.masks.intervals import FAR, clipped, higher
 from regard.masks.mask import Mask
 from regard.masks.parameters import Given, Numbers, document_ids, numbers, packed_ids, parameters, plain, sequences
-from regard.masks.visible import Dense, FromPositions, ImpliedSizes, Keys, Region, same_document
+from regard.masks.visible import Dense, FromPositions, ImpliedSizes, Keys, Region, SparsePairs, same_document
 
 
 def causal() -> Mask:
@@ -374,3 +374,23 @@ class Where(Mask):
             None,
             FromPositions(self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device),
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Edges(Mask):
+    """Single pairs of query and key; `~Edges(…)` hides them. All arrays are integers of one length."""
+
+    queries: Any  # positions
+    keys: Any
+    sequences: Any = None  # of the batch; None: all
+    heads: Any = None  # None: all
+    _only_numbers = False
+
+    @property
+    def expression(self) -> str:
+        return f"edges({len(self.queries):,} pairs)"
+
+    def _keys(self, place: Region) -> Keys:
+        batch, heads = (place.array(place.xp.arange(count)) for count in (place.batch, place.heads))
+        pairs = self.sequences, self.heads, self.queries, self.keys
+        return Keys(None, SparsePairs(pairs, place.positions, batch, heads, place.keys, place.xp, place.device))

@@ -84,10 +84,10 @@ class Mask:
         ████·
         █████
         """
-        own = self._sizes
-        queries = (own.queries or 8) if queries is None else queries
-        keys = (own.keys or 8) if keys is None else keys
-        seen = self.visible(queries=queries, keys=keys, batch=own.batch, heads=own.heads, offset=offset)
+        sizes = self._sizes
+        queries = (sizes.queries or 8) if queries is None else queries
+        keys = (sizes.keys or 8) if keys is None else keys
+        seen = self.visible(queries=queries, keys=keys, batch=sizes.batch, heads=sizes.heads, offset=offset)
         return drawing(seen.tile(slice(0, 32), slice(0, 64))[:4, 0])
 
     def __and__(self, other: Mask) -> Mask:
@@ -314,8 +314,8 @@ def _wrapped(mask: Mask, looser: Any) -> str:
 
 def _placed(mask: Mask, queries: int, keys: int, batch: int, heads: int, offset: Any, xp: Any, device: Any) -> Visible:
     where = positions(queries, batch, offset, xp, device) if mask.needs_position else None
-    place = Region(queries, keys, batch, heads, where, xp, device)
-    return place.visible(mask._keys(place))
+    region = Region(queries, keys, batch, heads, where, xp, device)
+    return region.visible(mask._keys(region))
 
 
 @lru_cache(maxsize=64)

@@ -205,31 +205,31 @@ class FromPositions:
         else:
             arguments = (query[:, None, :, None], key[None])
         try:
-            found = self.function(*arguments)
+            result = self.function(*arguments)
         except Exception as problem:
             if isinstance(problem, errors.RegardError) or tracing():
                 raise
-            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
             raise errors.OptionError(
                 f"The function of `where` raised {type(problem).__name__}: {problem}\nIt is called with arrays of "
-                f"positions, here of shapes {given}: compare them, and combine with `&` and `|`."
+                f"positions, here of shapes {shapes}: compare them, and combine with `&` and `|`."
             ) from problem
-        found = self.xp.asarray(found, **on(self.device))
-        if not str(found.dtype).endswith("bool"):
+        result = self.xp.asarray(result, **on(self.device))
+        if not str(result.dtype).endswith("bool"):
             raise errors.OptionError(
-                f"The function of `where` gave type {errors.type_name(found.dtype)}; expected booleans.\n"
+                f"The function of `where` gave type {errors.type_name(result.dtype)}; expected booleans.\n"
                 "Compare, as in `key <= query`, and combine with `&` and `|`."
             )
         largest = (len(self.batch), len(self.heads), *shape[2:])
-        came = tuple(found.shape)
+        came = tuple(result.shape)
         full = (1,) * (4 - len(came)) + came
         if len(full) > 4 or any(size != 1 and size != most for size, most in zip(full, largest, strict=False)):
-            given = ", ".join(str(tuple(argument.shape)) for argument in arguments)
+            shapes = ", ".join(str(tuple(argument.shape)) for argument in arguments)
             raise errors.OptionError(
-                f"The function of `where` returned shape {came} for positions of shapes {given}.\n"
+                f"The function of `where` returned shape {came} for positions of shapes {shapes}.\n"
                 "Return one boolean per query and key, as comparing the two arrays does."
             )
-        return self.xp.broadcast_to(found, self.xp.broadcast_shapes(came, shape))
+        return self.xp.broadcast_to(result, self.xp.broadcast_shapes(came, shape))
 
     def rows(self, rows: slice) -> FromPositions:
         return replace(self, positions=take_rows(self.positions, rows))
@@ -244,6 +244,63 @@ class FromPositions:
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
+class SparsePairs:
+    """Listed pairs of query and key."""
+
+    pairs: tuple[Any, Any, Any, Any]  # NumPy integers of one length: sequence, head, query, key; None: all
+    positions: Array  # of the queries, (batch or 1, query)
+    batch: Array  # indices of the sequences
+    heads: Array  # indices of the heads
+    keys: int
+    xp: Any
+    device: Any = None
+    dense: None = None
+
+    def tile(self, rows: Index, columns: Index) -> Array:
+        sequences, heads, queries, keys = self.pairs
+        batch, head, position = (_in_numpy(numbers) for numbers in (self.batch, self.heads, self.positions))
+        position = np.broadcast_to(take_rows(position, rows), (len(batch), length(rows, position.shape[1])))
+        column = indices(columns, self.keys, np, None)
+        shape = (len(batch) if sequences is not None or len(self.positions) > 1 else 1,
+                 1 if heads is None else len(head), position.shape[1], len(column))  # fmt: skip
+        seen = np.zeros(shape, bool)
+        to_column, in_columns = _places_of(keys, column)
+        to_head, in_heads = (None, True) if heads is None else _places_of(heads, head)
+        for at in range(shape[0]):
+            to_row, chosen = _places_of(queries, position[at])
+            chosen = chosen & in_columns & in_heads
+            if sequences is not None:
+                chosen = chosen & (sequences == batch[at])
+            of_heads = slice(None) if to_head is None else to_head[chosen]
+            seen[at, of_heads, to_row[chosen], to_column[chosen]] = True
+        return seen if self.xp is np else self.xp.asarray(seen, **on(self.device))
+
+    def rows(self, rows: slice) -> SparsePairs:
+        return replace(self, positions=take_rows(self.positions, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> SparsePairs:
+        return replace(
+            self,
+            positions=take(self.positions, batch, 0),
+            batch=take(self.batch, batch, 0),
+            heads=take(self.heads, head, 0),
+        )
+
+
+def _in_numpy(array: Array) -> Any:
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else array
+
+
+def _places_of(numbers: Any, among: Any) -> tuple[Any, Any]:
+    """Where each number is among others, and whether it is."""
+    if not len(among):
+        return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), bool)
+    order = np.argsort(among, kind="stable")
+    place = order[np.minimum(np.searchsorted(among, numbers, sorter=order), len(among) - 1)]
+    return place, among[place] == numbers
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Joined:
     """Rests combined by `&` or `|`, one tile at a time."""
 
@@ -252,10 +309,10 @@ class Joined:
     dense: None = None
 
     def tile(self, rows: Index, columns: Index) -> Array:
-        found = self.parts[0].tile(rows, columns)
+        visible = self.parts[0].tile(rows, columns)
         for part in self.parts[1:]:
-            found = self.join(found, part.tile(rows, columns))
-        return found
+            visible = self.join(visible, part.tile(rows, columns))
+        return visible
 
     def rows(self, rows: slice) -> Joined:
         return Joined(self.join, tuple(part.rows(rows) for part in self.parts))
@@ -450,8 +507,8 @@ def same_document(ids: Array, place: Region) -> Keys:
         raise _not_per_sequence("ids", ids.shape[0], place.batch)
     if xp is not np and tracing():  # the content of a traced tensor is unknown
         return Keys(None, _equal_ids(place.array(ids), place))
-    known = Region(place.queries, place.keys, place.batch, 1, None, np)
-    stand = known.array(place.positions)
+    region = Region(place.queries, place.keys, place.batch, 1, None, np)
+    stand = region.array(place.positions)
     if (stand.size and (stand.min() < 0 or stand.max() >= ids.shape[1])) or place.keys > ids.shape[1]:
         lowest, highest = (int(stand.min()), int(stand.max())) if stand.size else (0, -1)
         raise errors.OptionError(
@@ -459,7 +516,7 @@ def same_document(ids: Array, place: Region) -> Keys:
             f"expected those of {errors.count(place.keys, 'key')} and of queries at positions {lowest} to {highest}.\n"
             "Give the id of every position, past ones included, and check `offset`."
         )
-    spans = [_spans(row) for row in known.array(ids)]
+    spans = [_spans(row) for row in region.array(ids)]
     sequence = np.arange(len(spans))[:, None]
     first, last = (place.array(np.stack([span[end] for span in spans])[sequence, stand]) for end in (0, 1))
     interval = clipped(first, last, place.keys, xp)

@@ -53,9 +53,9 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
     names = DISTILBERT if distil else BERT
     embedding = Embedding(tensors.take("embeddings.word_embeddings.weight", None, sizes.width))
     positions, longest = _positions(tensors, sizes)
-    blocks = tuple(_block(tensors, names, place, sizes) for place in range(sizes.layers))
+    blocks = tuple(_block(tensors, names, number, sizes) for number in range(sizes.layers))
     norm = tensors.layer_norm("embeddings.LayerNorm", sizes.width, sizes.epsilon)
-    tensors.finish([names.block.format(place) for place in range(sizes.layers)])
+    tensors.finish([names.block.format(number) for number in range(sizes.layers)])
     return Transformer(embedding, positions, blocks, embedding_norm=norm), longest
 
 

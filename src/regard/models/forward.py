@@ -6,7 +6,7 @@ go through every linear map as one product. Attention takes texts of equal lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -16,9 +16,11 @@ import numpy as np
 from regard.arrays import Array
 from regard.attention import Attention
 from regard.attention.row_statistics import LONG
+from regard.edits.layer_edits import RunEdits
 from regard.layers import Heads, LayerAttention, Learned, MultiHead, Rotary, Transformer
 from regard.layers.encoder import Attend
 from regard.layers.positions import Turns
+from regard.masks import Mask, documents
 
 
 class TokenSpan(NamedTuple):
@@ -67,6 +69,7 @@ class PackedHeads(NamedTuple):
     keys: Array  # (key head, token, head_dim)
     values: Array
     attentions: Mapping[TokenSpan, Attention]  # of long texts, whose row state is worth keeping
+    hidden: Callable[[int, int], Mask | None] | None = None  # edges that an edit blocks, by start and length of a text
 
 
 class LayerRun(NamedTuple):
@@ -81,7 +84,9 @@ class LayerRun(NamedTuple):
         """The attention of one text: views of the arrays of all texts."""
         tokens = slice(place.start, place.stop)
         heads = self.heads
-        attention = heads.attentions.get(place) or layer.look(heads.queries[:, tokens], heads.keys[:, tokens])
+        mask = None if heads.hidden is None else heads.hidden(place.start, place.length)
+        attention = None if mask is not None else heads.attentions.get(place)
+        attention = attention or layer.look(heads.queries[:, tokens], heads.keys[:, tokens], mask=mask)
         return LayerAttention(attention, heads.values[:, tokens])
 
     def outputs_of(self, layer: MultiHead, place: TokenSpan) -> Array:
@@ -97,21 +102,26 @@ def run(
     first: int = 0,
     states: Array | None = None,
     only_heads: bool = False,
+    edit: RunEdits | None = None,
 ) -> Iterator[LayerRun]:
     """The blocks one after the other, or only the first `layers` of them; or from block `first` on, from its input.
 
     only_heads   the last block stops after its heads, three quarters of its work earlier; its result is None
+    edit         changes what heads compute
     """
     x = model.embed(texts.ids, positions=_rows_of_positions(model, texts)) if states is None else states
     turns: dict[Rotary | None, Turns | None] = {None: None}
     blocks = model.encoders[first:layers]
     for number, block in enumerate(blocks, 1):
+        layer = first + number - 1
+        x = x if edit is None else edit.edit_states(layer, x)
+        editing = (layer, edit) if edit is not None and edit.touches(layer) else None
         rotary = block.attention.rotary
         if rotary is not None and rotary not in turns:  # usually one for all blocks
             turns[rotary] = rotary.at(texts.positions, x, texts.lengths)
         heads: Any = None
         result: Any = None
-        for name, value in block.observe(x, attend=attend_packed(turns[rotary], texts.groups)):
+        for name, value in block.observe(x, attend=attend_packed(turns[rotary], texts.groups, editing)):
             if name == "heads":
                 heads = value
                 if only_heads and number == len(blocks):
@@ -134,8 +144,13 @@ def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
     return rows
 
 
-def attend_packed(turns: Turns | None, groups: tuple[TokenSpan, ...]) -> Attend:
-    """Attention within each of several texts whose tokens are packed into one sequence, (token, width)."""
+def attend_packed(
+    turns: Turns | None, groups: tuple[TokenSpan, ...], editing: tuple[int, RunEdits] | None = None
+) -> Attend:
+    """Attention within each of several texts whose tokens are packed into one sequence, (token, width).
+
+    editing   the number of the layer, and edits that change it
+    """
 
     def attend(layer: MultiHead, x: Array) -> Heads:
         queries, keys, values = layer.projections(x, turns)
@@ -151,9 +166,22 @@ def attend_packed(turns: Turns | None, groups: tuple[TokenSpan, ...]) -> Attend:
                 outputs = layer.concatenate(layer.look(of_texts[0], of_texts[1]) @ of_texts[2])
                 rows.append(outputs.reshape(-1, outputs.shape[-1]))
         outputs = rows[0] if len(rows) == 1 else np.concatenate(rows)
-        return Heads(outputs, PackedHeads(queries, keys, values, attentions))
+        heads = PackedHeads(queries, keys, values, attentions)
+        return Heads(outputs, heads) if editing is None else edit_packed(layer, heads, outputs, groups, *editing)
 
     return attend
+
+
+def edit_packed(
+    layer: MultiHead, heads: PackedHeads, outputs: Array, groups: tuple[TokenSpan, ...], number: int, edit: RunEdits
+) -> Heads:
+    """The outputs of all heads, (token, head · value_dim), changed in place."""
+    lengths = [place.length for place in groups for _ in range(place.start, place.stop, place.length)]
+    apart = documents(lengths=lengths) if len(lengths) > 1 else None
+    attention = layer.look(heads.queries[None], heads.keys[None], mask=apart)
+    changed = edit.of_call(number, attention, heads.values[None])
+    changed.apply(outputs.reshape(1, len(outputs), layer.heads, -1).swapaxes(1, 2))  # a view
+    return Heads(outputs, heads._replace(hidden=changed.mask_within) if changed.edges else heads)
 
 
 def _by_text(rows: Array, length: int) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array
+from regard.edits.layer_edits import RunEdits
 from regard.layers import Heads, LayerAttention, MultiHead, Transformer
 from regard.layers.encoder import Attend, result_of
 from regard.models.forward import LayerRun, packed, run
@@ -85,7 +86,7 @@ class LayerCache:
         outputs, states = (_with_capacity(part, capacity, 0) for part in (done.outputs, done.result))
         return cls(queries, keys, values, outputs, states)
 
-    def attend(self, place: int) -> Attend:
+    def attend(self, place: int, editing: tuple[int, RunEdits] | None = None) -> Attend:
         """Attention of the token at `place`: it sees all cached tokens within the window, so no mask is needed."""
 
         def attend(layer: MultiHead, x: Array) -> Heads:
@@ -97,7 +98,11 @@ class LayerCache:
             seen = slice(first, place + 1)
             offset = None if layer.alibi is None else place - first
             attention = layer.look(queries[None], self.keys[None, :, seen], offset=offset, visible=True)
-            outputs = layer.concatenate(attention @ self.values[None, :, seen])[0]  # (1, head · head_dim)
+            of_heads = attention @ self.values[None, :, seen]
+            if editing is not None:
+                number, edit = editing
+                of_heads = edit.of_call(number, attention, self.values[None, :, seen], place, first).apply(of_heads)
+            outputs = layer.concatenate(of_heads)[0]  # (1, head · head_dim)
             self.outputs[place] = outputs[0]
             return Heads(outputs, attention)
 
@@ -107,11 +112,12 @@ class LayerCache:
 class Generation:
     """The tokens so far, and what every layer computed for them."""
 
-    def __init__(self, transformer: Transformer, ids: Sequence[int], tokens: int) -> None:
+    def __init__(self, transformer: Transformer, ids: Sequence[int], tokens: int, edit: RunEdits | None = None) -> None:
         self.transformer = transformer
+        self.edit = edit
         self.ids = list(ids)
         capacity = len(ids) + tokens
-        steps = list(run(transformer, packed([ids])))
+        steps = list(run(transformer, packed([ids]), edit=edit))
         self.embedded = _with_capacity(steps[0].given, capacity, 0)
         self.last = steps[-1].result[-1:]
         self.caches = [LayerCache.after(step, capacity) for step in steps]
@@ -126,13 +132,14 @@ class Generation:
 
     def append(self, number: int) -> None:
         """Compute all blocks for one more token."""
-        place = len(self.ids)
+        position = len(self.ids)
         self.ids.append(number)
-        x = self.transformer.embed(np.array([number]), place)
-        self.embedded[place] = x[0]
-        for block, cache in zip(self.transformer.encoders, self.caches, strict=True):
-            x = result_of(block.observe(x, attend=cache.attend(place)))
-            cache.states[place] = x[0]
+        x = self.transformer.embed(np.array([number]), position)
+        self.embedded[position] = x[0]
+        for number, (block, cache) in enumerate(zip(self.transformer.encoders, self.caches, strict=True)):
+            editing = (number, self.edit) if self.edit is not None and self.edit.touches(number) else None
+            x = result_of(block.observe(x, attend=cache.attend(position, editing)))
+            cache.states[position] = x[0]
         self.last = x
 
     def tokens(self, count: int, sampling: Sampling) -> Iterator[int]:
@@ -146,12 +153,15 @@ class Generation:
     def seen(self) -> tuple[LayerAttention, ...]:
         """The attention and values of every layer over all tokens."""
         written = slice(0, len(self.ids))
-        return tuple(
-            LayerAttention(
-                block.attention.look(cache.queries[:, written], cache.keys[:, written]), cache.values[:, written]
-            )
-            for block, cache in zip(self.transformer.encoders, self.caches, strict=True)
-        )
+        layers = []
+        for number, (block, cache) in enumerate(zip(self.transformer.encoders, self.caches, strict=True)):
+            values = cache.values[:, written]
+            attention = block.attention.look(cache.queries[:, written], cache.keys[:, written])
+            if self.edit is not None and self.edit.touches(number):
+                whole = block.attention.look(cache.queries[None, :, written], cache.keys[None, :, written])
+                attention = self.edit.of_call(number, whole, values[None]).attention.select(batch=0)
+            layers.append(LayerAttention(attention, values))
+        return tuple(layers)
 
     def outputs(self) -> tuple[Array, ...]:
         """The outputs of the heads of every layer, (head, token, head_dim)."""

@@ -27,9 +27,9 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
     epsilon = settings.number("layer_norm_epsilon", 1e-5, above=False)
     embedding = tensors.take("wte.weight", None, width)
     positions = tensors.take("wpe.weight", None, width)
-    blocks = tuple(_block(tensors, f"h.{place}.", place, width, epsilon) for place in range(count))
+    blocks = tuple(_block(tensors, f"h.{number}.", number, width, epsilon) for number in range(count))
     norm = tensors.layer_norm("ln_f", width, epsilon)
-    tensors.finish([f"h.{place}." for place in range(count)])
+    tensors.finish([f"h.{number}." for number in range(count)])
     head = tensors.head(width, len(embedding), settings.flag("tie_word_embeddings", True), embedding)
     return Transformer(Embedding(embedding), Learned(positions), blocks, norm=norm, head=head), len(positions)
 
@@ -76,7 +76,7 @@ def checkpoint_of(model: Transformer) -> tuple[dict[str, Array], dict[str, Any]]
     tied = model.head.weight is model.embedding.weight
     vocabulary, width = model.embedding.weight.shape
     tensors = {"wte.weight": model.embedding.weight, "wpe.weight": model.positions.weight}
-    for place, block in enumerate(model.encoders):
+    for number, block in enumerate(model.encoders):
         attention, fed = block.attention, block.feed_forward
         if not (attention.causal and block.norm_first and fed.activation == "gelu_tanh" and attention.w_o is not None):
             raise errors.unsupported("A block that is not causal, pre-norm and with tanh-GELU", "GPT-2's blocks are.")
@@ -90,10 +90,10 @@ def checkpoint_of(model: Transformer) -> tuple[dict[str, Array], dict[str, Any]]
             "mlp.c_proj": (fed.down.weight, fed.down.bias),
         }
         for name, (weight, bias) in maps.items():
-            tensors[f"h.{place}.{name}.weight"] = np.ascontiguousarray(weight.T)  # files hold (in, out)
-            tensors[f"h.{place}.{name}.bias"] = bias
+            tensors[f"h.{number}.{name}.weight"] = np.ascontiguousarray(weight.T)  # files hold (in, out)
+            tensors[f"h.{number}.{name}.bias"] = bias
         for name, norm in (("ln_1", block.norm_1), ("ln_2", block.norm_2)):
-            tensors |= {f"h.{place}.{name}.{kind}": array for kind, array in norm.parameters().items()}
+            tensors |= {f"h.{number}.{name}.{kind}": array for kind, array in norm.parameters().items()}
     tensors |= {f"ln_f.{kind}": array for kind, array in model.norm.parameters().items()}
     tensors = {f"transformer.{name}": tensor for name, tensor in tensors.items()}
     if not tied:

@@ -84,9 +84,9 @@ def transformer(checkpoint: Checkpoint) -> tuple[Transformer, int]:
     tensors.check("layers.0.self_attn.q_proj.weight", sizes.heads * sizes.head_dim, sizes.width)
     windows = _windows(tensors, family, count)
     positions = _positions(tensors, sizes, longest)
-    blocks = tuple(_block(tensors, place, sizes, positions, windows(place)) for place in range(count))
+    blocks = tuple(_block(tensors, number, sizes, positions, windows(number)) for number in range(count))
     norm = tensors.rms_norm("norm", sizes.width, sizes.epsilon)
-    tensors.finish([f"layers.{place}." for place in range(count)])
+    tensors.finish([f"layers.{number}." for number in range(count)])
     tied = settings.flag("tie_word_embeddings", False)
     head = tensors.head(sizes.width, len(embedding), tied, embedding)
     return Transformer(Embedding(embedding), None, blocks, norm=norm, head=head), longest
@@ -247,8 +247,8 @@ def _partial(kind: str, share: float, settings: Settings) -> Unsupported:
 def _original_length(scaling: Settings, settings: Settings, longest: int) -> int:
     """The length the model was first trained on; a value outside the RoPE parameters takes precedence."""
     name = "original_max_position_embeddings"
-    found: int = (settings if name in settings else scaling).integer(name, longest)
-    return found
+    length: int = (settings if name in settings else scaling).integer(name, longest)
+    return length
 
 
 def _scaled(head_dim: int, theta: float, frequencies: Array) -> Rotary:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
@@ -14,17 +15,24 @@ import numpy as np
 
 from regard import errors, validate
 from regard.arrays import Array, unit_length
-from regard.layers import Encoder, Transformer
+from regard.edits.layer_edits import RunEdits
+from regard.edits.texts import TextSpan
+from regard.layers import Encoder, Learned, Transformer
 from regard.models import progress
 from regard.models.errors import check_length
 from regard.models.files import Checkpoint, open_checkpoint
-from regard.models.forward import packed, run
+from regard.models.forward import Packed, packed, run
 from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
+from regard.models.outcomes import outcomes
 from regard.models.regular_file import object_in
+from regard.models.residual import stream_of
 from regard.models.settings import FAMILIES, Kind
 from regard.models.tokens import Tokeniser
 from regard.reading import Reading, Token
-from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Reader, Task, check_can
+from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
+from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.reading.residual import ResidualStream
+from regard.reading.words import Word, words_of
 
 NO_WRITING = "It is bidirectional, or has no language-model head: use a causal model such as smollm2."
 
@@ -91,6 +99,7 @@ class Model:
     longest: int = 512
     licence: str | None = None
     ends: frozenset[int] = frozenset()
+    edit: Edit | None = None  # an intervention that holds for everything it reads
 
     @property
     def blocks(self) -> tuple[Encoder, ...]:
@@ -115,6 +124,20 @@ class Model:
         30522
         """
         return int(self.transformer.embedding.weight.shape[0])
+
+    @property
+    def learned_positions(self) -> Array:
+        """The learned vectors of its positions, (position, width); an error if it has none.
+
+        >>> model("minilm").learned_positions.shape
+        (512, 384)
+        """
+        positions = self.transformer.positions
+        if not isinstance(positions, Learned):
+            raise errors.OptionError(
+                f"The model {self.name!r} has no learned positions; `regard positions rotary` draws rotary ones."
+            )
+        return positions.weight
 
     @property
     def causal(self) -> bool:
@@ -164,30 +187,47 @@ class Model:
 
     @overload
     def read(  # type: ignore[overload-overlap]
-        self, text: str, *, layers: int | None = None, on_layer: OnLayer | None = None
+        self, text: str, *, layers: int | None = None, on_layer: OnLayer | None = None, edit: EditArgument = None
     ) -> Reading: ...
     @overload
     def read(
-        self, text: Sequence[str], *, layers: int | None = None, on_layer: OnLayer | None = None
+        self,
+        text: Sequence[str],
+        *,
+        layers: int | None = None,
+        on_layer: OnLayer | None = None,
+        edit: EditArgument = None,
     ) -> tuple[Reading, ...]: ...
     def read(
-        self, text: str | Sequence[str], *, layers: int | None = None, on_layer: OnLayer | None = None
+        self,
+        text: str | Sequence[str],
+        *,
+        layers: int | None = None,
+        on_layer: OnLayer | None = None,
+        edit: EditArgument = None,
     ) -> Reading | tuple[Reading, ...]:
         """One text as a `Reading`, or several texts, computed together, as one `Reading` each.
 
         layers     compute only this many layers, from the first; all by default
         on_layer   called after each layer with the number done and the total; it may raise to cancel. Without it, long
                    texts show a progress bar in a terminal
+        edit       interventions, such as `regard.edits.silence((5, 2))`; see `regard.edits`
 
         Time is O(n²) and memory O(n) in the number of tokens.
+
+        >>> from regard.edits import silence
+        >>> model("minilm").read("The cat sat", edit=silence((5, 2)))
+        Reading(The cat sat; 5 tokens, 6 layers × 12 heads, minilm with silence((5, 2)))
         """
         depth = self._depth(layers)
         texts = texts_of(text)
         encoded = self._encoded(texts)
         together = packed([one.ids for one in encoded])
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        edits = self._run_edits(parts, [one.ids for one in encoded], together, texts) if parts else None
         steps = []
         with progress.steps(f"{self.name} reads", depth) as advance:
-            for step in run(self.transformer, together, depth):
+            for step in run(self.transformer, together, depth, edit=edits):
                 steps.append(step)
                 advance(len(steps)) if on_layer is None else on_layer(len(steps), depth)
         layers_of = [block.attention for block in self.blocks[:depth]]
@@ -202,11 +242,81 @@ class Model:
                     tuple(step.outputs_of(layer, place) for step, layer in zip(steps, layers_of, strict=True)),
                     (steps[0].given[tokens], *(step.result[tokens] for step in steps)),
                     self.blocks[:depth],
-                    self.name,
+                    edited_name(self.name, parts),
                     reader=self,
+                    is_edited=bool(parts),
                 )
             )
         return readings[0] if isinstance(text, str) else tuple(readings)
+
+    def residual(self, text: str) -> ResidualStream:
+        """A text with everything that is written to the residual stream.
+
+        >>> stream = model("smollm2").residual("The cat sat")
+        >>> len(stream.blocks), stream.blocks[0].fed_forward.shape
+        (30, (3, 576))
+        """
+        return stream_of(self.transformer, self.read(text))
+
+    def edited(self, edit: EditArgument, *, name: str | None = None) -> Model:
+        """The same model with an intervention that holds for everything it reads.
+
+        >>> from regard.edits import silence
+        >>> model("minilm").edited(silence((5, 2))).embed("The cat sat").shape
+        (384,)
+        """
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        for part in parts:
+            part.check([block.attention.heads for block in self.blocks], self.name)
+        return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
+
+    def _run_edits(
+        self,
+        parts: tuple[Edit, ...],
+        ids: Sequence[Sequence[int]],
+        together: Packed,
+        texts: Sequence[str] | None = None,
+    ) -> RunEdits:
+        """Edits of a run over packed texts; heads and layers that do not exist are refused."""
+        for part in parts:
+            part.check([block.attention.heads for block in self.blocks], self.name)
+        spans = tuple(
+            TextSpan(
+                index, 0, place.start, place.length,
+                partial(self._words, of_text, None if texts is None else texts[index]),
+            )
+            for index, (of_text, place) in enumerate(zip(ids, together.places, strict=True))
+        )  # fmt: skip
+        return RunEdits(parts, spans)
+
+    def _words(self, ids: Sequence[int], text: str | None) -> tuple[Word, ...]:
+        """The words of a text, as typed or as its tokens spell it."""
+        if text is None:
+            text, encoded = self.tokeniser.spell(list(ids))
+        else:
+            encoded = self.tokeniser.encode(text)
+        return words_of(tokens_of(encoded), text)
+
+    def outcomes(
+        self, texts: Sequence[str | Sequence[int]], edits: Sequence[Edit], *, all_logits: bool = False
+    ) -> Iterator[tuple[int, Outcome]]:
+        """What the model computes at its end for some texts: unchanged (−1), then with each edit, by its index.
+
+        Layers before the first one that an edit changes are not computed again.
+
+        >>> from regard.edits import silence
+        >>> [index for index, outcome in model("minilm").outcomes(["The cat sat"], [silence((5, 2))])]
+        [-1, 0]
+        """
+        ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]
+        for of_text in ids:
+            check_length(self.name, self.longest, len(of_text))
+        together, mine = packed(ids), edits_of(self.edit)
+        typed = [text for text in texts if isinstance(text, str)]
+        words = typed if len(typed) == len(texts) else None  # otherwise words are spelled by their tokens
+        base = self._run_edits(mine, ids, together, words) if mine else None
+        all_edits = [self._run_edits((*mine, *edit.parts), ids, together, words) for edit in edits]
+        return outcomes(self.transformer, ids, together, base, edits, all_edits)
 
     def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
         """What the heads of every layer, or of the first `layers`, compute for texts given as token ids.
@@ -219,8 +329,9 @@ class Model:
         (2, 12, 5, 5)
         """
         together = packed(texts)
+        edits = None if self.edit is None else self._run_edits(self.edit.parts, texts, together)
         index_at = {place.start: index for index, place in enumerate(together.places)}
-        for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True)):
+        for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True, edit=edits)):
             multi_head, values = self.blocks[layer].attention, step.heads.values
             outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
             of_layer = LayerHeads(layer, values, outputs)
@@ -273,7 +384,10 @@ class Model:
         for start in range(0, len(order), batch):
             some = order[start : start + batch]
             together = packed([ids[text] for text in some])
-            (last,) = deque(run(self.transformer, together), maxlen=1)
+            edits = (
+                None if self.edit is None else self._run_edits(self.edit.parts, [ids[text] for text in some], together)
+            )
+            (last,) = deque(run(self.transformer, together, edit=edits), maxlen=1)
             x = last.result if self.transformer.norm is None else self.transformer.norm(last.result)
             vectors[some] = np.stack([x[place.start : place.stop].mean(axis=0) for place in together.places])
         vectors = unit_length(vectors) if normalise else vectors
@@ -290,6 +404,7 @@ class Model:
         seed: int = 0,
         stop: str | Sequence[str] | None = None,
         on_token: Callable[[str], None] | None = None,
+        edit: EditArgument = None,
     ) -> Reading:
         """The prompt and up to `tokens` generated tokens as one `Reading`; `given` is the number of prompt tokens.
 
@@ -299,6 +414,7 @@ class Model:
         seed          the same seed gives the same tokens
         stop          texts that end generation; the model's end-of-text token always does
         on_token      called with each new piece of text
+        edit          interventions, for the prompt and all generated tokens; see `regard.edits`
 
         >>> print(model("smollm2").generate("Once upon a time", tokens=3).text)
         Once upon a time, the city
@@ -312,7 +428,9 @@ class Model:
         count = len(encoded.ids)
         check_length(self.name, self.longest, count, tokens)
         check_rotary(self.transformer, self.name, count, tokens)
-        generation = Generation(self.transformer, encoded.ids, tokens)
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        edits = self._run_edits(parts, [encoded.ids], packed([encoded.ids]), [prompt]) if parts else None
+        generation = Generation(self.transformer, encoded.ids, tokens, edits)
         stream = TextStream(self.tokeniser, stops, on_token)
         for number in generation.tokens(tokens, sampling):
             if number in self.ends or stream.ends_with(number):
@@ -331,9 +449,10 @@ class Model:
             generation.outputs(),
             generation.states(),
             self.blocks,
-            self.name,
+            edited_name(self.name, parts),
             count,
             self,
+            is_edited=bool(parts),
         )
 
     def next_logits(self, states: Array) -> Array:

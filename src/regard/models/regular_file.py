@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from regard.errors import reason_of
 from regard.models.errors import broken, missing
 
 # A FIFO opened without O_NONBLOCK waits for a writer; the type is checked before and after opening.
@@ -26,7 +27,7 @@ def open_regular(path: Path, expected: str, fix: str = "") -> BinaryIO:
     except (FileNotFoundError, NotADirectoryError):
         raise missing(path, expected, fix) from None
     except (OSError, ValueError) as problem:  # ValueError: a null character in the name
-        raise broken(path, f"it cannot be read ({_reason(problem)})") from None
+        raise broken(path, f"it cannot be read ({reason_of(problem)})") from None
     raise broken(path, "it is not a regular file", f"Expected {expected}.")
 
 
@@ -39,14 +40,10 @@ def content_of(path: Path, most: int, expected: str, fix: str = "") -> bytes:
         try:
             content = file.read(size + 1)
         except OSError as problem:
-            raise broken(path, f"it cannot be read ({_reason(problem)})") from None
+            raise broken(path, f"it cannot be read ({reason_of(problem)})") from None
     if len(content) > size:  # it grows, or is one of those under /proc, whose size is not known
         raise broken(path, f"it holds more than the {size} bytes of its size")
     return content
-
-
-def _reason(problem: Exception) -> str:
-    return (getattr(problem, "strerror", None) or str(problem)).lower()
 
 
 def object_in(path: Path, expected: str) -> dict[str, Any]:

@@ -74,13 +74,13 @@ class Settings:
                 return False
             return bool(value > least if above else value >= least)
 
-        found = self._checked(name, default, null, f"a finite number {'above' if above else 'from'} {least:g}", fits)
-        return float(found) if type(found) is int else found
+        number = self._checked(name, default, null, f"a finite number {'above' if above else 'from'} {least:g}", fits)
+        return float(number) if type(number) is int else number
 
     def flag(self, name: str, default: bool, *, null: Any = REFUSED) -> bool:
         """true or false."""
-        found: bool = self._checked(name, default, null, "true or false", lambda value: type(value) is bool)
-        return found
+        flag: bool = self._checked(name, default, null, "true or false", lambda value: type(value) is bool)
+        return flag
 
     def text(self, name: str, default: Any = REQUIRED, *, null: Any = REFUSED) -> Any:
         """A string."""
@@ -110,8 +110,8 @@ class Settings:
 
     def part(self, name: str) -> Settings:
         """The settings of an object inside these; empty where it is missing or null."""
-        found = self._checked(name, {}, {}, "an object", lambda value: isinstance(value, dict))
-        return Settings(found, self.path, f"{self.within}{name}.")
+        settings = self._checked(name, {}, {}, "an object", lambda value: isinstance(value, dict))
+        return Settings(settings, self.path, f"{self.within}{name}.")
 
     def one_name(self, *names: str) -> str:
         """The name that is used, of several for one setting; two of them must not contradict each other."""
@@ -153,8 +153,8 @@ def family_of(architecture: str, config: Mapping[str, Any], path: Path) -> str:
         if re.fullmatch(rf"{prefix}(Model|LMHeadModel|For[A-Z]\w*)", architecture):
             named = family
     if named is None:
-        known = ", ".join(prefix for prefix, _ in FAMILIES.values())
-        raise unsupported(f"The architecture {architecture[:80]} of {path}", f"Known are {known}.")
+        prefixes = ", ".join(prefix for prefix, _ in FAMILIES.values())
+        raise unsupported(f"The architecture {architecture[:80]} of {path}", f"Known are {prefixes}.")
     stated = config.get("model_type", named)
     if stated != named:
         raise unsupported(

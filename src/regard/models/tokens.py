@@ -66,9 +66,9 @@ class Tokeniser:
         ids = [int(number) for number in ids]
         tokens = [self.engine.id_to_token(number) or "" for number in ids]
         content, stops = bytearray(), []
-        for place, (number, token) in enumerate(zip(ids, tokens, strict=True)):
+        for index, (number, token) in enumerate(zip(ids, tokens, strict=True)):
             as_is = number in self.specials and self.spelling != "pieces"
-            content += token.encode() if as_is else self._bytes(token, first=place == 0)
+            content += token.encode() if as_is else self._bytes(token, first=index == 0)
             stops.append(len(content))
         text, characters = _text_and_places(bytes(content))
         starts = [0, *stops][: len(stops)]
@@ -109,8 +109,8 @@ class Tokeniser:
 
     def number(self, token: str) -> int | None:
         """The id of a token of the vocabulary, or None."""
-        found: int | None = self.engine.token_to_id(token)
-        return found
+        token_id: int | None = self.engine.token_to_id(token)
+        return token_id
 
     def _placed(self, text: str, encoding: Any) -> Encoded:
         added = [bool(mask) for mask in encoding.special_tokens_mask]
@@ -126,8 +126,8 @@ class Tokeniser:
             for token, span, named in zip(tokens, spans, special, strict=True)
         ]
         joined = [
-            place > 0 and not special[place] and not special[place - 1] and self._joined(text, tokens, spans, place)
-            for place in range(len(ids))
+            index > 0 and not special[index] and not special[index - 1] and self._joined(text, tokens, spans, index)
+            for index in range(len(ids))
         ]
         return Encoded(ids, texts, spans, special, joined)
 
@@ -163,8 +163,8 @@ class Tokeniser:
 
     @property
     def _unknown(self) -> str | None:
-        found: str | None = getattr(self.engine.model, "unk_token", None)
-        return found
+        token: str | None = getattr(self.engine.model, "unk_token", None)
+        return token
 
     def _bytes(self, token: str, first: bool) -> bytes:
         """The bytes of a token in a text."""
@@ -238,7 +238,7 @@ def _bytes_of_letters() -> dict[str, bytes]:
     themselves = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in themselves]
     letters = {chr(byte): bytes([byte]) for byte in themselves}
-    return letters | {chr(256 + place): bytes([byte]) for place, byte in enumerate(others)}
+    return letters | {chr(256 + index): bytes([byte]) for index, byte in enumerate(others)}
 
 
 BYTES = _bytes_of_letters()
@@ -264,8 +264,8 @@ def _text_and_places(content: bytes) -> tuple[str, list[int]]:
     counts = [
         ord(letter) - SURROGATES if "\udc00" <= letter <= "\udcff" else len(letter.encode()) for letter in letters
     ]
-    places = [place for place, count in enumerate(counts) for _ in range(count)]
-    return content.decode("utf-8", "replace"), [*places, len(letters)]
+    indices = [index for index, count in enumerate(counts) for _ in range(count)]
+    return content.decode("utf-8", "replace"), [*indices, len(letters)]
 
 
 def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:

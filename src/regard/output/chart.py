@@ -72,7 +72,7 @@ class Chart:
     @property
     def labelled(self) -> list[Line]:
         """The lines with a label at their end."""
-        return [one for one in self.lines if not one.hollow]
+        return [line for line in self.lines if not line.hollow]
 
 
 def charts(
@@ -85,8 +85,8 @@ def charts(
     height = max(room(PLOT[1]), LEAST_PLOT, *(LABEL_PITCH * len(chart.labelled) for chart in shown))
     rooms = [widest(chart.ticks, TICK) + 8 for chart in shown]
     drawn = [
-        _chart(chart, sizes, height, max(rooms[place % across :: across]), along, is_log)
-        for place, chart in enumerate(shown)
+        _chart(chart, sizes, height, max(rooms[number % across :: across]), along, is_log)
+        for number, chart in enumerate(shown)
     ]
     return grid(drawn, across, room(BETWEEN))
 
@@ -94,20 +94,20 @@ def charts(
 def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
     wide, axis = room(PLOT[0]), chart.axis
     top = NAME * 1.4 + LABEL * 1.4 + 10
-    places = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
+    xs = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
     parts = [text(chart.name, left, NAME * 0.6, NAME, bold=True)]
     parts.append(text(chart.what, left, NAME * 1.95, LABEL, fill=colours.MUTED))
     for tick, shown in zip(axis.ticks, chart.ticks, strict=True):
         y = top + height * (1 - axis.share(tick))
         parts.append(line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
         parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
-    parts += _sizes_below(sizes, places, top + height)
+    parts += _sizes_below(sizes, xs, top + height)
     parts.append(
         text(along, left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
     )
     for one in chart.lines:
         heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
-        parts += _drawn(one, along, sizes, list(zip(places, heights, strict=True)))
+        parts += _drawn(one, along, sizes, list(zip(xs, heights, strict=True)))
     parts += _labels(chart.labelled, left + wide, top, height, axis)
     labels = 22 + widest([one.name for one in chart.labelled], LABEL)
     wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
@@ -150,12 +150,12 @@ def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis
     for one in lines:
         shares = [share for share in map(axis.share, one.numbers) if math.isfinite(share)]
         ends.append(top + height * (1 - shares[-1]) if shares else math.nan)
-    named = sorted((y, place) for place, y in enumerate(ends) if math.isfinite(y))
+    named = sorted((y, index) for index, y in enumerate(ends) if math.isfinite(y))
     parts = []
-    for (end, place), y in zip(named, _apart([end for end, _ in named], top, top + height), strict=True):
-        colour = COLOURS[lines[place].style % 4]
+    for (end, index), y in zip(named, _apart([end for end, _ in named], top, top + height), strict=True):
+        colour = COLOURS[lines[index].style % 4]
         parts.append(path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
-        parts.append(text(lines[place].name, right + 20, y, LABEL, fill=colour))
+        parts.append(text(lines[index].name, right + 20, y, LABEL, fill=colour))
     return parts
 
 
@@ -169,9 +169,9 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
     for y in wanted:
         placed.append(max(y, placed[-1] + LABEL_PITCH if placed else top))
     limit = bottom
-    for place in reversed(range(len(placed))):
-        placed[place] = min(placed[place], limit)
-        limit = placed[place] - LABEL_PITCH
+    for index in reversed(range(len(placed))):
+        placed[index] = min(placed[index], limit)
+        limit = placed[index] - LABEL_PITCH
     return placed
 
 
@@ -201,7 +201,7 @@ def linear(numbers: Numbers) -> Axis:
     power = 10.0 ** math.floor(math.log10(top))
     step = next(part * power for part in (0.1, 0.2, 0.25, 0.5, 1, 2) if top <= part * power * 5.001)
     count = math.ceil(top / step - 1e-9)
-    return Axis(0.0, step * count, False, tuple(step * place for place in range(count + 1)))
+    return Axis(0.0, step * count, False, tuple(step * index for index in range(count + 1)))
 
 
 def logarithmic(numbers: Numbers) -> Axis:

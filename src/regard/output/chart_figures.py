@@ -28,7 +28,7 @@ ROUNDING = 1e-12  # what is smaller is drawn as 0
 def scaling(lesson: ScalingLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
     order = np.argsort(lesson.sizes, kind="stable")
-    sizes = [lesson.sizes[place] for place in order]
+    sizes = [lesson.sizes[index] for index in order]
     names = [fitted(f"÷ {printable(name)}", 96, LABEL) for name in lesson.divisors]
 
     def drawn(numbers: Numbers, hint: str, hollow: bool = False) -> list[Line]:
@@ -69,9 +69,11 @@ def _explained(lesson: ScalingLesson) -> list[str]:
 
 
 def _described(lesson: ScalingLesson) -> str:
-    said = "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k."
-    found = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
-    return " ".join([said, *found, lesson.setting])
+    caption = (
+        "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k."
+    )
+    findings = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
+    return " ".join([caption, *findings, lesson.setting])
 
 
 @sized
@@ -115,14 +117,14 @@ def comparison(result: Comparison, *, title: str | None = None, **_layout: Unpac
         ("by_pairs", "Accuracy by number of pairs", "pairs in the sequence"),
     ):
         curves = {network: result.curve(network, field) for network in result.networks}
-        places = sorted({at for curve in curves.values() for at in curve})
+        xs = sorted({at for curve in curves.values() for at in curve})
         lines = [
-            Line(network, np.array([curve[at][0] if at in curve else np.nan for at in places]), style, hint=network)
+            Line(network, np.array([curve[at][0] if at in curve else np.nan for at in xs]), style, hint=network)
             for style, (network, curve) in enumerate(curves.items())
         ]
-        if places:
+        if xs:
             what = f"mean of {len(result.of(result.networks[0]))} seeds"
-            panels.append(charts([Chart(name, what, lines, linear(np.ones(1)))], places, along=along))
+            panels.append(charts([Chart(name, what, lines, linear(np.ones(1)))], xs, along=along))
     rows = result.tables()[0].rows
     accuracy = "; ".join(f"{name}: {mean:.3f} ({low:.3f} to {high:.3f})" for name, _, mean, low, high in rows)
     sizes = [row[1] for row in rows]
@@ -137,20 +139,20 @@ def comparison(result: Comparison, *, title: str | None = None, **_layout: Unpac
 @sized
 def training(record: Record, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
     """Test loss and accuracy over the steps, and for each relation the accuracy of the best head at the end."""
-    snapshots = [record.snapshots[place] for place in _spread(len(record.snapshots))]
-    steps = [one.step for one in snapshots]
-    loss = np.array([one.test_loss for one in snapshots])
+    snapshots = [record.snapshots[index] for index in _spread(len(record.snapshots))]
+    steps = [snapshot.step for snapshot in snapshots]
+    loss = np.array([snapshot.test_loss for snapshot in snapshots])
     best = record.snapshots[-1].best_heads()
     heads = [
         Line(
             fitted(f"{printable(relation)}: {layer}.{head}", LONGEST_LABEL, LABEL),
-            np.array([one.head_accuracy[layer, head, place] for one in snapshots]),
-            place,
+            np.array([snapshot.head_accuracy[layer, head, index] for snapshot in snapshots]),
+            index,
             hint=f"{relation}, layer {layer}, head {head}",
         )
-        for place, (relation, (layer, head, _)) in enumerate(zip(record.relations, best, strict=True))
+        for index, (relation, (layer, head, _)) in enumerate(zip(record.relations, best, strict=True))
     ]
-    accuracy = Line("accuracy", np.array([one.accuracy for one in snapshots]), 0, hint="accuracy")
+    accuracy = Line("accuracy", np.array([snapshot.accuracy for snapshot in snapshots]), 0, hint="accuracy")
     shares = linear(np.ones(1))
     shown = [
         Chart("Loss", "of test sequences", [Line("loss", loss, 0, hint="loss")], linear(loss)),

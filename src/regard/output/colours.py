@@ -78,16 +78,16 @@ def _step(share: float) -> int:
 @cache
 def _table(anchors: tuple[tuple[float, float, float], ...]) -> tuple[Rgb, ...]:
     """Colours at even distances along the path through the anchors."""
-    fine = [_between(anchors, place / 1000) for place in range(1001)]
+    fine = [_between(anchors, step_number / 1000) for step_number in range(1001)]
     lengths = [0.0]
     for here, there in pairwise(fine):
         lengths.append(lengths[-1] + math.dist(here, there))
-    colours, place = [], 0
+    colours, step_number = [], 0
     for step in range(STEPS):
-        wanted = lengths[-1] * step / (STEPS - 1)
-        while place < 1000 and lengths[place] < wanted - 1e-12:
-            place += 1
-        colours.append(_to_rgb(fine[place]))
+        target = lengths[-1] * step / (STEPS - 1)
+        while step_number < 1000 and lengths[step_number] < target - 1e-12:
+            step_number += 1
+        colours.append(_to_rgb(fine[step_number]))
     return tuple(colours)
 
 
@@ -125,6 +125,6 @@ def _encoded(part: float) -> float:
 
 
 def _luminance(colour: str) -> float:
-    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    parts = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

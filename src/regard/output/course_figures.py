@@ -24,7 +24,7 @@ def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, ti
     rows   a label and one weight per word; NaN: out of reach, drawn without a number
     """
     parts: list[str] = []
-    said, y = [], 0.0
+    captions, y = [], 0.0
     for label, given in rows:
         weights = numbers_of("weights", given)
         parts.append(text(label, 0, y + 8, 14, bold=True))
@@ -42,10 +42,10 @@ def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, ti
                 parts.append(text(below, x + wide / 2, y + 38, NUMBER, anchor="middle", fill=colours.MUTED))
             x += wide + 4
         y += 66
-        said.append(
+        captions.append(
             f"{label}: " + ", ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights, strict=True))
         )
-    return framed(title, [note] if note else [], Drawing(WIDE, y - 14, tuple(parts)), ". ".join(said) + ".")
+    return framed(title, [note] if note else [], Drawing(WIDE, y - 14, tuple(parts)), ". ".join(captions) + ".")
 
 
 def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title: str, note: str = "") -> Svg:
@@ -56,7 +56,7 @@ def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title
     tallest = max(len(array) for array in arrays) * cell
     parts: list[str] = []
     x = 0.0
-    for place, ((name, _), array, shown) in enumerate(zip(matrices, arrays, digits, strict=True)):
+    for number, ((name, _), array, shown) in enumerate(zip(matrices, arrays, digits, strict=True)):
         rows, columns = ([str(count) for count in range(size)] for size in array.shape)
         drawn = panel(
             array, rows, columns, scale_for(array, signed=bool((array < 0).any())), (cell, cell), digits=shown,
@@ -68,9 +68,9 @@ def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title
         shape = f"{array.shape[0]} × {array.shape[1]}"
         parts.append(text(shape, middle, tallest + 38, 13, anchor="middle", fill=colours.MUTED))
         x += drawn.width
-        if place < len(signs):
-            wide = max(text_width(signs[place], 16), 14.0)
-            parts.append(text(signs[place], x + wide / 2 + 9, tallest / 2, 16, anchor="middle"))
+        if number < len(signs):
+            wide = max(text_width(signs[number], 16), 14.0)
+            parts.append(text(signs[number], x + wide / 2 + 9, tallest / 2, 16, anchor="middle"))
             x += wide + 18
     shapes = ", ".join(
         f"{name} {array.shape[0]} by {array.shape[1]}" for (name, _), array in zip(matrices, arrays, strict=True)
@@ -85,7 +85,7 @@ def curves(
     """One line per name over the same sizes; both axes logarithmic or both linear."""
     arrays = [numbers_of(name, numbers) for name, numbers in lines.items()]
     axis = (logarithmic if is_log else linear)(numbers_of("lines", [list(array) for array in arrays]))
-    drawn = [Line(name, array, place) for place, (name, array) in enumerate(zip(lines, arrays, strict=True))]
+    drawn = [Line(name, array, number) for number, (name, array) in enumerate(zip(lines, arrays, strict=True))]
     chart = charts([Chart("", what, drawn, axis)], sizes, along=along, is_log=is_log)
     ends = ". ".join(f"{name}: {array[0]:.4g} to {array[-1]:.4g}" for name, array in zip(lines, arrays, strict=True))
     return framed(title, [], chart, f"{title}. {ends}.")

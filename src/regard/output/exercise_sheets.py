@@ -158,7 +158,7 @@ def write_grades(grades: Sequence[Grade], folder: str | Path) -> list[Path]:
     """Write grades.csv, grades.json and a feedback file per student; the paths of all of them."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    content = json.dumps([one.as_dict() for one in grades], ensure_ascii=False, indent=1) + "\n"
+    content = json.dumps([grade.as_dict() for grade in grades], ensure_ascii=False, indent=1) + "\n"
     paths = [atomic_file.write(folder / "grades.csv", grades_csv(grades))]
     paths.append(atomic_file.write(folder / "grades.json", content))
-    return [*paths, *(atomic_file.write(folder / f"{one.file}.md", one.feedback()) for one in grades)]
+    return [*paths, *(atomic_file.write(folder / f"{grade.file}.md", grade.feedback()) for grade in grades)]

@@ -37,13 +37,6 @@ BINARY = frozenset({Format.PNG, Format.PDF, Format.PARQUET, Format.XLSX})
 USUAL = tuple(kind for kind in Format if kind not in (Format.PARQUET, Format.XLSX))  # what most commands write
 
 
-class SeeFigure(StrEnum):
-    """What a figure can show."""
-
-    HEAT_MAP = "heat-map"
-    HEADS = "heads"
-
-
 def file_of(
     tables: Sequence[Table], draw: Callable[[], Svg], kind: Format, title: str = "", full: bool = False
 ) -> str | bytes:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from regard.output import family
 from regard.output.characters import printable
 from regard.output.svg import SUBSCRIPT, Svg
 from regard.output.table_formats import parts_of, printed, shortened, sum_below
@@ -55,31 +56,38 @@ overflow-x:auto;width:fit-content;max-width:100%}
 .regard-still figure svg{display:block;max-width:100%;min-width:var(--least);height:auto}
 """
 _PAGE_STYLE = """
-body{margin:0}
-main.regard-still{background:var(--ground);min-height:100vh;box-sizing:border-box;
-padding:2rem max(1.25rem,calc(50vw - 36rem))}
-.regard-still h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
-@media (max-width:48rem){main.regard-still{padding:1rem .6rem}}
-@media print{main.regard-still{padding:0}}
+:root{color-scheme:light dark}
+body.regard-still{margin:0;background:var(--ground)}
+.regard-still main{box-sizing:border-box;max-width:1360px;margin:0 auto;padding:.5rem clamp(14px,3vw,40px) 2rem}
+.regard-still h1{font-size:1.6rem;line-height:1.25;margin:0 0 .5rem}
+@media print{.regard-still main{padding:0}.regard-site,.regard-next{display:none}}
 """
+STILL = "Numbers that Regard computed, as figures and tables; every one of them can be computed again."
+LIVE = "See attention move: regard studio opens it on a sentence of yours."
 
 
 def page(
     tables: Table | Iterable[Table] = (), figures: Svg | Iterable[Svg] = (), *, title: str = "Attention, step by step",
-    notes: Iterable[str] = (), language: str = "en",
+    notes: Iterable[str] = (), language: str = "en", about: str = STILL, then: str = LIVE,
 ) -> str:  # fmt: skip
-    """A whole page with figures and tables."""
+    """A whole page with figures and tables.
+
+    about   what the page is, in a sentence
+    then    where to go next
+    """
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", *map(_note, notes), *map(_figure, figures), *_tables(tables)]
+    body = [f"<h1>{_text(title)}</h1>", _note(about), *map(_note, notes), *map(_figure, figures), *_tables(tables)]
     return "\n".join(
         [
             "<!DOCTYPE html>",
             f'<html lang="{_text(language)}">',
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta name="color-scheme" content="light dark"><title>{_text(title)}</title>',
-            f"<style>{_STYLE}{_PAGE_STYLE}</style></head>",
-            f'<body><main class="regard-still">{chr(10).join(body)}</main></body>',
+            f"<style>{_STYLE}{_PAGE_STYLE}{family.style()}</style></head>",
+            f'<body class="regard-still">{family.header({})}<main>',
+            *body,
+            f"</main>{family.footer(then)}</body>",
             "</html>\n",
         ]
     )
@@ -87,8 +95,8 @@ def page(
 
 def fragment(*shown: Table | Svg) -> str:
     """Tables and figures as part of a page: what notebooks show."""
-    parts = [_figure(one) if isinstance(one, Svg) else _table(one) for one in shown]
-    return _styled([*parts, *_omitted(one for one in shown if isinstance(one, Table))])
+    parts = [_figure(part) if isinstance(part, Svg) else _table(part) for part in shown]
+    return _styled([*parts, *_omitted(part for part in shown if isinstance(part, Table))])
 
 
 def trace(shown: Any) -> str:
@@ -158,8 +166,8 @@ def _tables(tables: Sequence[Table]) -> list[str]:
 
 def _omitted(tables: Iterable[Table]) -> list[str]:
     """A note below tables whose vectors are shortened."""
-    places = ((table, at) for table in tables for at, column in enumerate(table.columns) if column.kind == "vector")
-    longest = max((len(row[at]) for table, at in places for row in table.rows if row[at] is not None), default=0)
+    vectors = ((table, at) for table in tables for at, column in enumerate(table.columns) if column.kind == "vector")
+    longest = max((len(row[at]) for table, at in vectors for row in table.rows if row[at] is not None), default=0)
     return [_note(SHORTENED.format(longest))] if longest > FEW_NUMBERS else []
 
 
@@ -167,11 +175,11 @@ def _table(table: Table) -> str:
     """A table with a caption, and row and column headers for screen readers; a sum of vectors is the last row."""
     table, has_sum = sum_below(table)
     heads = "".join(f'<th scope="col" class="{column.kind}">{_heading(column.name)}</th>' for column in table.columns)
-    widths = [_component_width(table, place) for place in range(len(table.columns))]
+    widths = [_component_width(table, index) for index in range(len(table.columns))]
     rows = []
-    for place, row in enumerate(table.rows):
-        marked = ' class="query"' if place == table.highlight else ""
-        marked = ' class="sum"' if has_sum and place == len(table.rows) - 1 else marked
+    for index, row in enumerate(table.rows):
+        marked = ' class="query"' if index == table.highlight else ""
+        marked = ' class="sum"' if has_sum and index == len(table.rows) - 1 else marked
         cells = "".join(
             _cell(cell, column, width, first=position == 0)
             for position, (cell, column, width) in enumerate(zip(row, table.columns, widths, strict=True))

@@ -132,11 +132,11 @@ def formula(text: str) -> str:
     >>> formula("score/√d_k"), formula("W_q = I & d_model = 4"), formula("‖∂W_q‖"), formula("√4 = 2")
     ('score/$\\sqrt{d_k}$', '$W_q$ = I \\& $d_{\\mathrm{model}}$ = 4', '$\\|$$\\partial W_q$$\\|$', '$\\sqrt{4}$ = 2')
     """
-    found, start = "", 0
+    line, start = "", 0
     for match in _FORMULA.finditer(text):
-        found += escaped(text[start : match.start()]) + f"${_formula(match)}$"
+        line += escaped(text[start : match.start()]) + f"${_formula(match)}$"
         start = match.end()
-    return found + escaped(text[start:])
+    return line + escaped(text[start:])
 
 
 def escaped(text: str) -> str:
@@ -172,9 +172,9 @@ def _blocks(table: Table, width: float) -> list[_Block]:
     """The table in pieces that fit the width: whole if possible, with vectors in lines, split into columns."""
     below, has_sum = sum_below(table)
     for size, points in SIZES.items():
-        for one, foot in ((table, False), (below, has_sum)):
-            if _total(one, points, None) <= width:
-                return [_block(one, range(len(one.columns)), size, None, foot)]
+        for part, foot in ((table, False), (below, has_sum)):
+            if _total(part, points, None) <= width:
+                return [_block(part, range(len(part.columns)), size, None, foot)]
     size, points = "footnotesize", SIZES["footnotesize"]
     for per_line in (PER_LINE, PER_LINE // 2):
         if _total(below, points, per_line) <= width:
@@ -188,17 +188,17 @@ def _is_vector(cell: Any) -> bool:
 
 def _split(table: Table, points: float, width: float) -> list[list[int]]:
     """Columns in groups that fit the width, the first one in each."""
-    wide = [_column_width(table, place, points, PER_LINE) for place in range(len(table.columns))]
+    wide = [_column_width(table, index, points, PER_LINE) for index in range(len(table.columns))]
     groups: list[list[int]] = [[0]]
-    for place in range(1, len(table.columns)):
-        if len(groups[-1]) > 1 and sum(wide[one] + BETWEEN for one in [*groups[-1], place]) > width:
+    for index in range(1, len(table.columns)):
+        if len(groups[-1]) > 1 and sum(wide[one] + BETWEEN for one in [*groups[-1], index]) > width:
             groups.append([0])
-        groups[-1].append(place)
+        groups[-1].append(index)
     return groups
 
 
 def _total(table: Table, points: float, per_line: int | None) -> float:
-    return sum(_column_width(table, place, points, per_line) + BETWEEN for place in range(len(table.columns)))
+    return sum(_column_width(table, index, points, per_line) + BETWEEN for index in range(len(table.columns)))
 
 
 def _column_width(table: Table, place: int, points: float, per_line: int | None) -> float:
@@ -219,13 +219,13 @@ def _column_width(table: Table, place: int, points: float, per_line: int | None)
 
 def _block(table: Table, columns: Sequence[int], size: str, per_line: int | None, has_sum: bool) -> _Block:
     """Some columns of a table; rows that hold nothing but their name are left out of a part."""
-    chosen = [table.columns[place] for place in columns]
+    chosen = [table.columns[index] for index in columns]
     summands = replace(table, rows=table.rows[: len(table.rows) - has_sum])
-    largest = [strongest(summands, place) for place in columns]
-    widest = [_widest(table, place) for place in columns]
+    largest = [strongest(summands, index) for index in columns]
+    widest = [_widest(table, index) for index in columns]
     rows, is_part = [], len(columns) < len(table.columns)
     for line, row in enumerate(table.rows):
-        cells = [row[place] for place in columns]
+        cells = [row[index] for index in columns]
         is_sum = has_sum and line == len(table.rows) - 1
         if is_part and all(cell is None for cell in cells[1:]):
             continue

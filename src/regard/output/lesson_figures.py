@@ -21,6 +21,7 @@ from regard.output.svg import (
     beside,
     framed,
     grid,
+    least_type,
     line,
     named,
     path,
@@ -70,13 +71,14 @@ def _similarity(lesson: PositionLesson) -> Drawing:
     array = lesson.similarity[:MOST_POSITIONS, :MOST_POSITIONS]
     side = cell_size(len(array), SIDE, 26.0)
     name = "Score of equal vectors after rotation" if lesson.kind == "rotary" else "Similarity (cosine)"
+    name = "Score after rotation" if lesson.kind == "rotary" and room(1.0) <= 0.6 else name
     hint = "positions {row} and {column}: {number}"
     return _counted(name, array, scale_for(array, signed=True, top=1.0), (side, side), "position", hint)
 
 
 def _counted(name: str, array: Numbers, scale: Scale, cell: tuple[float, float], across: str, hint: str) -> Drawing:
     """A matrix whose rows are positions, with a name above and a colour bar beside it."""
-    rows, columns = ([str(place) for place in range(count)] for count in array.shape)
+    rows, columns = ([str(index) for index in range(count)] for count in array.shape)
     drawn = panel(
         array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
         column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=hint,
@@ -87,9 +89,11 @@ def _counted(name: str, array: Numbers, scale: Scale, cell: tuple[float, float],
 def _turns(lesson: PositionLesson) -> Drawing:
     """The direction of some pairs at the first positions."""
     pairs = lesson.encoding.shape[1]
-    chosen = sorted({round(place * (pairs - 1) / 3) for place in range(min(pairs, 4))})
-    circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], 2)
-    return named(circles, "Direction of a pair at positions 0, 1, 2 …", 14, 28)
+    most = 4 if room(1.0) > 0.6 else 2
+    chosen = sorted({round(index * (pairs - 1) / (most - 1)) for index in range(min(pairs, most))})
+    circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], most // 2)
+    name = "Direction of a pair at positions 0, 1, 2 …" if most == 4 else "Pairs at positions 0, 1, 2 …"
+    return named(circles, name, 14, 28)
 
 
 def _circle(angles: Numbers, pair: int) -> Drawing:
@@ -129,9 +133,11 @@ def _arrow(x: float, y: float, reach: float, angle: float, colour: str) -> str:
 def _positions_described(lesson: PositionLesson) -> str:
     size = lesson.encoding.shape
     near = np.diagonal(lesson.similarity, 1)
-    said = f"{lesson.title}: {size[0]} positions of {size[1]} {'pairs' if lesson.kind == 'rotary' else 'components'}."
+    caption = (
+        f"{lesson.title}: {size[0]} positions of {size[1]} {'pairs' if lesson.kind == 'rotary' else 'components'}."
+    )
     beside = f" Neighbouring positions have a similarity of {near.mean():.2f} on average." if near.size else ""
-    return " ".join([said + beside, *lesson.notes])
+    return " ".join([caption + beside, *lesson.notes])
 
 
 # A transformer block
@@ -150,35 +156,43 @@ def block(lesson: BlockLesson, *, title: str | None = None, **_layout: Unpack[La
     scale = scale_for(np.concatenate([array.ravel() for array in arrays]), signed=True)
     strip, apart = _strip_sizes(lesson)
     panels = [
-        _strip(stage.vectors, lesson.words, scale, strip, place == 0) for place, stage in enumerate(lesson.stages)
+        _strip(stage.vectors, lesson.words, scale, strip, number == 0) for number, stage in enumerate(lesson.stages)
     ]
     left, tall = panels[0].left, panels[0].height
     pitch = strip + apart
     has_memory = lesson.memory is not None
-    above = 40.0 + (WORD_ROW * len(lesson.context_words) + 84 if has_memory else 0.0)  # names, and the memory
+    names = 16.0 * max(len(_name_lines(stage.name, strip)) for stage in lesson.stages) + 8
+    above = max(names, 24.0)
+    if has_memory:  # the encoded context, and the arrow from it
+        above += 26 + _word_row() * len(lesson.context_words) + max(room(58.0), 30.0)
     parts: list[str] = []
-    for place, (stage, one) in enumerate(zip(lesson.stages, panels, strict=True)):
-        x = left + pitch * place
-        parts.append(one.drawing.at(x - one.left, above))
+    for number, (stage, strip_panel) in enumerate(zip(lesson.stages, panels, strict=True)):
+        x = left + pitch * number
+        parts.append(strip_panel.drawing.at(x - strip_panel.left, above))
         parts += _stage_name(stage.name, x + strip / 2, above, strip)
-        if place:
+        if number:
             middle = above + tall / 2
             parts.append(line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
             parts.append(arrow_head(x - 4, middle, colours.MUTED))
     parts += _residuals(lesson.stages, left, above + tall, pitch, strip)
     if has_memory:
         parts += _memory(lesson, scale, left, pitch, above, strip)
-    strips = Drawing(left + pitch * len(panels) - apart, above + tall + 62, tuple(parts))
+    strips = Drawing(left + pitch * len(panels) - apart, above + tall + (62 if room(1.0) >= 0.6 else 54), tuple(parts))
     bar = colour_bar(scale, min(max(tall, room(80.0), 40.0), 150.0), "number")
     body = beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
     return framed(title or f"Through {lesson.title}", _block_notes(lesson), body, _block_described(lesson))
 
 
 def _strip_sizes(lesson: BlockLesson) -> tuple[float, float]:
-    """The width of a stage and the gap after it; the names of neighbours, on two lines if need be, do not touch."""
+    """The width of a stage and the gap after it; the names of neighbours, on several lines if need be, do not touch."""
     lines = [line for stage in lesson.stages for line in _name_lines(stage.name, 0.0)]
     strip, apart = room(STRIP), max(room(STAGES_APART), 22.0)
-    return max(strip, widest(lines, STAGE_NAME, bold=True) + 10 - apart), apart
+    return max(strip, widest(lines, STAGE_NAME, bold=True) + 8 - apart), apart
+
+
+def _word_row() -> float:
+    """The height of a word's row."""
+    return max(room(WORD_ROW), least_type(WORD_SIZE) * 1.25)
 
 
 def _block_notes(lesson: BlockLesson) -> list[str]:
@@ -195,17 +209,20 @@ def _block_notes(lesson: BlockLesson) -> list[str]:
 
 
 def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, width: float, labelled: bool) -> Panel:
-    columns = [str(place + 1) for place in range(array.shape[1])]
+    columns = [str(index + 1) for index in range(array.shape[1])]
     return panel(
-        array, words, columns, scale, (width / array.shape[1], WORD_ROW), label_size=WORD_SIZE, numbers=False,
+        array, words, columns, scale, (width / array.shape[1], _word_row()), label_size=WORD_SIZE, numbers=False,
         labelled=(labelled, False), hint="{row}, component {column}: {number}",
     )  # fmt: skip
 
 
 def _name_lines(name: str, strip: float) -> list[str]:
-    """The name of a stage, on two lines if it is wider than its strip."""
-    if text_width(name, STAGE_NAME, bold=True) <= strip + 20:
+    """The name of a stage, on two lines if it is wider than its strip, on more where there is little room."""
+    if text_width(name, STAGE_NAME, bold=True) <= strip + 20 and room(1.0) >= 0.6:
         return [name]
+    if room(1.0) < 0.6:
+        name = "vectors" if name == "embeddings" else name
+        return name.replace(" &", "\xa0&").replace("-", " ").split(" ")
     first, _, second = name.rpartition(" ") if " " in name else name.partition("-")
     return [first, second] if second else [first]
 
@@ -213,18 +230,18 @@ def _name_lines(name: str, strip: float) -> list[str]:
 def _stage_name(name: str, x: float, above: float, strip: float) -> list[str]:
     lines = _name_lines(name, strip)
     return [
-        text(line, x, above - 13 - 16 * (len(lines) - 1 - place), STAGE_NAME, anchor="middle", bold=True)
-        for place, line in enumerate(lines)
+        text(line, x, above - 13 - 16 * (len(lines) - 1 - number), STAGE_NAME, anchor="middle", bold=True)
+        for number, line in enumerate(lines)
     ]
 
 
 def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float, strip: float) -> list[str]:
     """Residual connections: curves from the input of a part to where its output is added."""
     parts = []
-    for place, stage in enumerate(stages):
+    for number, stage in enumerate(stages):
         if stage.adds is None:
             continue
-        start, end = left + pitch * stage.adds + strip / 2, left + pitch * place + strip / 2
+        start, end = left + pitch * stage.adds + strip / 2, left + pitch * number + strip / 2
         depth = below + 34
         d = (
             f"M{start:.2f} {below + 4:.2f}"
@@ -242,15 +259,15 @@ def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above:
     """The encoded context, above the cross-attention that reads it."""
     assert lesson.memory is not None
     place = next(place for place, stage in enumerate(lesson.stages) if stage.name.endswith("cross-attention"))
-    one = _strip(lesson.memory, lesson.context_words, scale, strip, True)
+    context_strip = _strip(lesson.memory, lesson.context_words, scale, strip, True)
     x, top = left + pitch * place, 26.0
-    end = above - 26
+    end = above - 16 * len(_name_lines(lesson.stages[place].name, strip)) - 10
     return [
         text("context, encoded", x + strip / 2, 8, STAGE_NAME, anchor="middle", bold=True),
-        one.drawing.at(x - one.left, top),
-        line(x + strip / 2, top + one.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
+        context_strip.drawing.at(x - context_strip.left, top),
+        line(x + strip / 2, top + context_strip.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
         path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
-        text("keys, values", x + strip / 2 + 10, (top + one.height + end) / 2, 11, fill=colours.MUTED),
+        text("keys, values", x + strip / 2 + 10, (top + context_strip.height + end) / 2, 11, fill=colours.MUTED),
     ]
 
 
@@ -289,12 +306,12 @@ def lookup(
     digits = max(2, digits_for(similarity[np.isfinite(similarity)])) if np.isfinite(similarity).any() else 2
     rows = [
         (
-            fitted(_one_line(dictionary.keys[place]), max(room(LONGEST), 130.0), SIZE, bold=True),
-            printed_number(similarity[place], digits),
-            float(answer.weights[place]),
-            fitted(_one_line(dictionary.values[place]), max(room(LONGEST), 130.0), SIZE, bold=True),
+            fitted(_one_line(dictionary.keys[index]), max(room(LONGEST), 130.0), SIZE, bold=True),
+            printed_number(similarity[index], digits),
+            float(answer.weights[index]),
+            fitted(_one_line(dictionary.values[index]), max(room(LONGEST), 130.0), SIZE, bold=True),
         )
-        for place in order
+        for index in order
     ]
     used = dictionary.temperature_for(temperature)
     softmax = "softmax" if used == 1 else f"softmax(similarity / {used:g})" if used else "softmax, temperature → 0"
@@ -316,8 +333,8 @@ def lookup(
         line(0, 22, width, 22, colours.RULE),
     ]
     top = max((row[2] for row in rows), default=0.0)
-    for place, (key, score, weight, value) in enumerate(rows):
-        y, first = 22 + ROW * (place + 0.6), weight == top > 0
+    for index, (key, score, weight, value) in enumerate(rows):
+        y, first = 22 + ROW * (index + 0.6), weight == top > 0
         parts.append(text(key, 0, y, SIZE, bold=first))
         parts.append(text(score, score_right, y, SIZE, anchor="end"))
         parts.append(rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
@@ -377,10 +394,10 @@ def fixed_and_computed(
     """
     array = _weight_of(fixed)
     shown = array[:MOST_FIXED, :MOST_FIXED]
-    inputs = [weights_of(one, head, of) for one, of in zip((first, second), words or (None, None), strict=True)]
+    inputs = [weights_of(subject, head, of) for subject, of in zip((first, second), words or (None, None), strict=True)]
     fixed_scale = scale_for(shown, signed=True)
     scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
-    columns = [_fixed_column(weights, place, shown, fixed_scale, scale) for place, weights in enumerate(inputs)]
+    columns = [_fixed_column(weights, number, shown, fixed_scale, scale) for number, weights in enumerate(inputs)]
     wide = [max(pair[side].width for pair in columns) for side in (0, 1)]
     of_head = f", head {inputs[0].head}" if inputs[0].heads > 1 else ""
     part = f" Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
@@ -421,11 +438,11 @@ def _weight_of(fixed: Any) -> Numbers:
 
 
 def _computed_described(one: WeightMatrix, two: WeightMatrix, array: Numbers) -> str:
-    said = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
+    captions = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
     for name, weights in (("first", one), ("second", two)):
         query, key, weight = largest_weight(weights)
-        said.append(f"Attention on the {name} input gives its largest weight, {weight}, from {query} to {key}.")
-    return " ".join(said)
+        captions.append(f"Attention on the {name} input gives its largest weight, {weight}, from {query} to {key}.")
+    return " ".join(captions)
 
 
 # Heads beside the filters of a convolution
@@ -475,7 +492,7 @@ def heads_and_filters(
     )  # fmt: skip
     two = _multiples(
         "Filters", f"Each row is what the {taps} nearest words add to the filter's response; its weights are fixed.",
-        [_filter(part, labels, term_scale, side, taps // 2, f"filter {place}") for place, part in enumerate(terms)],
+        [_filter(part, labels, term_scale, side, taps // 2, f"filter {number}") for number, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
     body = below([one, two], room(40)) if one.width + two.width > WIDEST else beside([one, two], room(72))
@@ -483,9 +500,9 @@ def heads_and_filters(
 
 
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:
-    places = np.arange(len(labels))
+    indices = np.arange(len(labels))
     matrix = panel(
-        terms, labels, labels, scale, (side, side), label_size=11, hidden=abs(places[:, None] - places) > reach,
+        terms, labels, labels, scale, (side, side), label_size=11, hidden=abs(indices[:, None] - indices) > reach,
         hint="{column} adds to the response at {row}: {number}",
     )  # fmt: skip
     responses = terms.sum(axis=1)[:, None]
@@ -506,12 +523,12 @@ def _multiples(name: str, note: str, panels: list[Drawing], across: int, bar: Dr
 
 
 def _filters_described(heads: list[WeightMatrix], terms: Numbers) -> str:
-    said = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
+    captions = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
     for head in heads:
         query, key, weight = largest_weight(head)
-        said.append(f"Head {head.head}: {query} attends to {key}, {weight}.")
-    for place, responses in enumerate(terms.sum(axis=2)):
+        captions.append(f"Head {head.head}: {query} attends to {key}, {weight}.")
+    for number, responses in enumerate(terms.sum(axis=2)):
         best = int(np.abs(np.nan_to_num(responses)).argmax())
         word = printable(heads[0].key_words[best])
-        said.append(f"Filter {place} responds most at {word}, {printed_number(responses[best], 2)}.")
-    return " ".join(said)
+        captions.append(f"Filter {number} responds most at {word}, {printed_number(responses[best], 2)}.")
+    return " ".join(captions)

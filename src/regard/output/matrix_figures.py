@@ -10,10 +10,10 @@ import numpy as np
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Scale, panel, scale_for
+from regard.output.panel import Numbers, Scale, number_size, panel, scale_for
 from regard.output.svg import Drawing, Layout, Svg, beside, framed, path, rectangle, room, sized, text, widest
 from regard.output.weight_figures import numbers_of
-from regard.tables import printed_number
+from regard.tables import digits_for, printed_number
 
 TYPE = 12.0  # font size of names, shapes and words
 SIDE, TALL = 170.0, 190.0  # most width and height of a matrix without numbers
@@ -31,6 +31,7 @@ class Factor:
     words: Sequence[str] = ()
     is_weights: bool = False  # from 0 to 1, on the colours of weights
     shape: str = ""  # said below it; rows × columns by default
+    live: str = ""  # its name among the live numbers of a deck
 
 
 @sized
@@ -59,9 +60,10 @@ def _matrix(factor: Factor) -> Drawing:
     scale = Scale(1.0) if factor.is_weights else scale_for(array, signed=True)
     words = [fitted(printable(word), LONGEST_WORD, TYPE) for word in factor.words] or [""] * rows
     cell = _cell(array, bool(factor.words))
+    digits = min(2, digits_for(array))
     drawn = panel(
         array, words, [str(number + 1) for number in range(columns)], scale, cell, label_size=TYPE,
-        labelled=(bool(factor.words), False), numbers=columns <= MOST_NUMBERS,
+        labelled=(bool(factor.words), False), numbers=columns <= MOST_NUMBERS, digits=digits,
         hint=f"{factor.name}, row {{row}}, column {{column}}: {{number}}",
     )  # fmt: skip
     shape = _shape(factor)
@@ -69,9 +71,15 @@ def _matrix(factor: Factor) -> Drawing:
     left = max(drawn.left, 0.0)
     middle = left + drawn.width / 2
     start = min(0.0, middle - wide / 2)
+    cells = drawn.drawing
+    if factor.live:
+        signed = ' data-signed="yes"' if scale.signed else ""
+        shown = f' data-digits="{digits}"' if columns <= MOST_NUMBERS and number_size(array, cell, digits) else ""
+        named = f'<g data-live="{factor.live}" data-top="{scale.top:g}"{signed}{shown}>'
+        cells = Drawing(cells.width, cells.height, (named, *cells.parts, "</g>"))
     parts = (
         text(factor.name, middle, TYPE * 0.6, TYPE, anchor="middle", bold=True),
-        drawn.drawing.at(0, TYPE * 1.6 - drawn.top),
+        cells.at(0, TYPE * 1.6 - drawn.top),
         text(shape, middle, TYPE * 1.6 + drawn.height + TYPE * 0.9, TYPE, anchor="middle", fill=colours.MUTED),
     )
     moved = tuple(Drawing(0, 0, (part,)).at(-start, 0) for part in parts)
@@ -94,14 +102,14 @@ def _sign(sign: str) -> Drawing:
 
 # One query's weights on a sentence
 
-WORD, UNDER = 26.0, 18.0  # font sizes of a word and of its weight
+WORD, UNDER = 26.0, 20.0  # font sizes of a word and of its weight
 LINES_APART = 46.0
 
 
 @sized
 def sentence(
     words: Sequence[str], weights: Any, query: int, *, key: int | None = None, title: str = "",
-    width: float = 800.0, least: float = 0.1,
+    width: float = 800.0, least: float = 0.1, numbers: bool = True,
     **_layout: Unpack[Layout],
 ) -> Svg:  # fmt: skip
     """The words of a sentence, each on the colour of the weight that one of them, the query, gives it.
@@ -111,6 +119,7 @@ def sentence(
     query     the place of the query word, which is framed
     key       the place of the word that a curve leads to; by default that with the largest weight
     least     the smallest weight that is written below a word
+    numbers   whether weights are written
     """
     row = numbers_of("weights", weights)
     labels = [fitted(printable(word), width - 30, WORD) for word in words]
@@ -125,17 +134,17 @@ def sentence(
     top, pitch = 52.0, WORD * 1.6 + LINES_APART
     others = np.where(np.arange(len(row)) == query, -1.0, row)
     strongest = int(np.argmax(others)) if key is None else key
-    parts = [_link(boxes, query, strongest, top, pitch)] if row[strongest] >= least else []
-    for place, (label, (left, at, wide)) in enumerate(zip(labels, boxes, strict=True)):
-        y, fill = top + at * pitch, colours.sequential(float(row[place]))
-        stroke = colours.ACCENT if place == query else colours.RULE
-        hint = f"{words[query]} attends to {words[place]}: {printed_number(row[place], 4)}"
+    parts = [_link(boxes, query, strongest, top, pitch)] if row[strongest] >= least and numbers else []
+    for number, (label, (left, at, wide)) in enumerate(zip(labels, boxes, strict=True)):
+        y, fill = top + at * pitch, colours.sequential(float(row[number]))
+        stroke = colours.ACCENT if number == query else colours.RULE
+        hint = f"{words[query]} attends to {words[number]}: {printed_number(row[number], 4)}"
         parts.append(rectangle(left, y, wide, WORD * 1.5, fill, stroke=stroke, radius=5, hint=hint))
         middle = left + wide / 2
-        bold = place == query
+        bold = number == query
         parts.append(text(label, middle, y + WORD * 0.75, WORD, anchor="middle", fill=colours.ink_on(fill), bold=bold))
-        if row[place] >= least:
-            shown = printed_number(row[place], 2)
+        if row[number] >= least and numbers:
+            shown = printed_number(row[number], 2)
             parts.append(text(shown, middle, y + WORD * 1.5 + 14, UNDER, anchor="middle", fill=colours.MUTED))
     body = Drawing(width, top + boxes[-1][1] * pitch + WORD * 1.5 + 28, tuple(parts))
     described = f"{words[query]} attends most to {words[strongest]}, {printed_number(row[strongest], 2)}."

@@ -90,13 +90,13 @@ def panel(
     if numbers:
         parts += _numbers(array, scale, cell, hidden, digits, (left, top))
     parts += [
-        text(label, left - 8, top + cell[1] * (place + 0.5), label_size, anchor="end")
-        for place, label in enumerate(row_labels)
+        text(label, left - 8, top + cell[1] * (index + 0.5), label_size, anchor="end")
+        for index, label in enumerate(row_labels)
         if label
     ]
     parts += [
-        _column_label(label, left + cell[0] * (place + 0.5), top, label_size, turn)
-        for place, label in enumerate(column_labels)
+        _column_label(label, left + cell[0] * (index + 0.5), top, label_size, turn)
+        for index, label in enumerate(column_labels)
         if label
     ]
     if row_title:
@@ -154,7 +154,7 @@ def label_size_for(cell: float) -> float:
 
 def number_size(array: Numbers, cell: tuple[float, float], digits: int) -> float:
     """The font size at which every number fits its cell; 0 if that is too small to read."""
-    wide = widest([printed_number(number, digits) for number in array.ravel()], 1.0)
+    wide = max((text_width(printed_number(number, digits), 1.0) for number in array.ravel()), default=0.0)
     size = min(15.0, cell[0] * 0.8 / max(wide, 1.0), cell[1] * 0.6)
     return size if size >= least_type(SMALLEST) else 0.0
 
@@ -176,9 +176,9 @@ def _cells(
             for column, fill in enumerate(fills):
                 is_hidden = hidden is not None and hidden[row, column]
                 number = "masked" if is_hidden else printed_number(array[row, column], 4)
-                said = hint.format(row=rows[row], column=columns[column], number=number)
+                title = hint.format(row=rows[row], column=columns[column], number=number)
                 x = corner[0] + cell[0] * column
-                parts.append(rectangle(x, y, cell[0] - gap, cell[1] - gap, fill, hint=said))
+                parts.append(rectangle(x, y, cell[0] - gap, cell[1] - gap, fill, hint=title))
             continue
         start = 0
         for fill, run in groupby(fills):  # neighbours of one colour are one rectangle
@@ -215,12 +215,12 @@ def _places(array: Numbers) -> list[tuple[int, int]]:
 def _some(labels: list[str], pitch: float, apart: float) -> list[str]:
     """Every label, or every second, third …, so that they do not overlap."""
     step = max(1, math.ceil(apart / pitch - 1e-9))
-    return [label if place % step == 0 else "" for place, label in enumerate(labels)]
+    return [label if index % step == 0 else "" for index, label in enumerate(labels)]
 
 
 def _turn(labels: list[str], pitch: float, size: float) -> float:
     """The rotation of column labels: 0° if they fit side by side, else −45°, else −90°."""
-    step = next((place for place, label in enumerate(labels[1:], 1) if label), 1)
+    step = next((index for index, label in enumerate(labels[1:], 1) if label), 1)
     if widest(labels, size) <= pitch * step - 4:
         return 0
     return -45 if pitch * step * math.sin(math.pi / 4) >= size * LINE - 1e-9 else -90
@@ -233,8 +233,8 @@ def _room_above(labels: list[str], pitch: float, size: float, turn: float) -> tu
     angle = math.radians(-turn)
     height = max(text_width(label, size) for label in labels) * math.sin(angle) + size * math.cos(angle)
     reach = [
-        pitch * (place + 0.5) + text_width(label, size) * math.cos(angle) + size / 2
-        for place, label in enumerate(labels)
+        pitch * (index + 0.5) + text_width(label, size) * math.cos(angle) + size / 2
+        for index, label in enumerate(labels)
         if label
     ]
     return height, max(0.0, max(reach) - pitch * len(labels)) if turn == -45 else 0.0

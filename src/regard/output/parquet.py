@@ -17,8 +17,8 @@ def to_parquet(table: Table) -> bytes:
     except ImportError as problem:
         raise missing_package("Writing Parquet", "pyarrow") from problem
     columns: dict[str, Any] = {}
-    for place, column in enumerate(table.columns):
-        cells = [row[place] for row in table.rows]
+    for index, column in enumerate(table.columns):
+        cells = [row[index] for row in table.rows]
         if column.kind == "number":
             columns[column.name] = pyarrow.array(
                 [None if cell is None else float(cell) for cell in cells], pyarrow.float64()

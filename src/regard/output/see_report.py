@@ -16,11 +16,12 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from regard.arrays import numpy_of
+from regard.errors import OptionError
 from regard.heads.roles import TREEBANK, known
-from regard.heads.sentence_relations import TaggedSentence, said_of_answer, said_of_link
+from regard.heads.sentence_relations import TaggedSentence, answer_in, said_of_answer, said_of_link
 from regard.output import colours, html, table_formats, text
 from regard.output.characters import printable, printable_lines
-from regard.output.files import Format, SeeFigure, file_of
+from regard.output.files import Format, file_of
 from regard.output.panel import Booleans
 from regard.output.svg import Svg
 from regard.output.trace_figures import flow
@@ -88,8 +89,8 @@ def terminal(shown: Sight) -> Iterator[RenderableType]:
         heads = replace(
             shown.heads,
             title=pair,
-            columns=tuple(shown.heads.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in shown.heads),
+            columns=tuple(shown.heads.columns[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in shown.heads),
             notes=(),
         )
         yield Group(Beside(looks, heads), *_notes(notes))
@@ -197,40 +198,40 @@ def _of_model(reading: Reading) -> str:
     return f"{reading.model}: {sizes}, {len(reading.tokens):,} tokens."
 
 
+def step_table(shown: Sight, full: bool = False) -> Table:
+    """Every step of the query in the head; the largest weights only, unless `full`."""
+    table = shown.reading.table(shown.query, layer=shown.layer, head=shown.head)
+    return table if full else strongest_rows(table)
+
+
+def step_figure(shown: Sight) -> Svg:
+    """The flow of the query in the head."""
+    trace = shown.reading.explain(shown.query, layer=shown.layer)
+    return flow(trace, head=shown.reading.head_numbers.index(shown.head))
+
+
 # Files
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SeeFiles:
-    """What `regard see` shows, as the content of files."""
+class SeeReport:
+    """What `regard see` shows, in the terminal and as the content of files."""
 
     shown: Sight
     seconds: float
-    figure: SeeFigure = SeeFigure.HEAT_MAP
-    steps: bool = False  # every step of the query in the head, instead of the report
-    full: bool = False
+    all_heads: bool = False  # figures draw all heads of the layer
     more: Sequence[Table] = ()
     kept: Mapping[str, Any] = field(default_factory=dict)  # what an HTML page keeps: `layers`, `heads`, `beside`
     is_place: bool = False  # whether a page opens at the word and head, not with its first screen
 
-    def step_table(self) -> Table:
-        """The table of every step for the chosen head."""
-        table = self.shown.reading.table(self.shown.query, layer=self.shown.layer, head=self.shown.head)
-        return table if self.full else strongest_rows(table)
-
-    def drawing(self) -> Svg:
-        """The figure of a file."""
+    def printed(self) -> list[Any]:
+        """What is printed in a terminal."""
         shown = self.shown
-        if self.steps:
-            trace = shown.reading.explain(shown.query, layer=shown.layer)
-            return flow(trace, head=shown.reading.head_numbers.index(shown.head))
-        return heads_figure(shown) if self.figure is SeeFigure.HEADS else figure(shown)
+        return [sentence(shown.reading), *terminal(shown), closing(shown, self.seconds), *self.more]
 
     def content(self, kind: Format) -> str | bytes:
         """The content of a file."""
         shown = self.shown
-        if self.steps:
-            return file_of([self.step_table()], self.drawing, kind)
         if kind is Format.JSON:
             return data(shown, self.seconds, self.more)
         if kind is Format.HTML:
@@ -242,7 +243,45 @@ class SeeFiles:
         if kind is Format.TABLE:
             parts: list[Any] = [*terminal(shown), closing(shown, self.seconds), *self.more]
             return "\n\n".join([shown.reading.text, *map(text.plain, parts)]) + "\n"
-        return file_of([shown.looks, shown.heads, shown.pairs, *self.more], self.drawing, kind)
+        draw = heads_figure if self.all_heads else figure
+        return file_of([shown.looks, shown.heads, shown.pairs, *self.more], lambda: draw(shown), kind)
+
+
+def report(
+    reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None, seconds: float = 0.0, *,
+    relation: str | None = None, beside: str | None = None, kept: Mapping[str, Any] | None = None,
+) -> SeeReport:  # fmt: skip
+    """The report on a reading, at a word and head, or where a head has its largest weight.
+
+    seconds   that reading it took
+    relation  chooses the head that is known for it, and its link
+    beside    another text with the same word, read by the same model: how far the word's vector moves
+    kept      what an HTML page keeps, as in `save_html`
+    """
+    answer = None if relation is None else answer_in(reading, relation, query)
+    shown = sight(reading, query, layer, head, answer)
+    other = None if beside is None else _read_beside(reading, beside)
+    more = [] if other is None else [_moved(shown, other)]
+    is_place = any(choice is not None for choice in (query, layer, head, relation))
+    all_heads = layer is not None and head is None
+    return SeeReport(shown, seconds, all_heads, more, {**(kept or {}), "beside": other}, is_place)
+
+
+def _read_beside(reading: Reading, text: str) -> Reading:
+    if reading.reader is None:
+        raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
+    return reading.reader.read(text)
+
+
+def _moved(shown: Sight, other: Reading) -> Table:
+    """How far the shown word's vector moves in another text; the word there is spelled alike."""
+    spelling = shown.reading.words[shown.query].text
+    alike = [number for number, word in enumerate(other.words) if word.text.casefold() == spelling.casefold()]
+    if not alike:
+        raise OptionError(
+            f"--beside: the other text has no word {spelling!r}. Choose one that both have, with --query WORD."
+        )
+    return shown.reading.moved(shown.query, other, alike[0])
 
 
 def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ()) -> str:
@@ -336,8 +375,8 @@ def _hidden(attention: Any, edges: Any) -> Booleans | None:
         return None
     forbidden = np.isneginf(numpy_of(attention.masked[...]))
     by_key = np.logical_and.reduceat(forbidden, edges[:-1], axis=1)
-    found: Booleans = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
-    return found
+    hidden: Booleans = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
+    return hidden
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -362,12 +401,12 @@ class WordMap:
         yield Text(f"Layer {self.layer}, head {self.head}: rows attend to columns", "bold")
         yield from _headings(weights.key_words, beside + 1, cell)
         coloured = console.color_system is not None and not options.ascii_only
-        for place, (word, row) in enumerate(zip(weights.query_words, weights.array, strict=True)):
+        for index, (word, row) in enumerate(zip(weights.query_words, weights.array, strict=True)):
             label = _cut(printable(word), beside)
-            stands_out = place == self.marked and not weights.pooled
+            stands_out = index == self.marked and not weights.pooled
             line = Text(label + " " * (beside - cell_len(label) + 1), "bold" if stands_out else "")
             for column, weight in enumerate(row):
-                if weights.hidden is not None and weights.hidden[place, column]:
+                if weights.hidden is not None and weights.hidden[index, column]:
                     line.append(" " * cell)
                 else:
                     line.append_text(_number_cell(weight) if numbers else _shade_cell(weight, coloured))

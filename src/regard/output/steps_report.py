@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from regard import validate
@@ -23,24 +22,14 @@ MOST_HEADS = 8  # whose flow a page shows
 MOST_WEIGHTS = 250_000  # in a CSV or JSON file without `full`: some 60 MB
 
 
-class Figure(StrEnum):
-    """What a figure can show."""
-
-    HEAT_MAP = "heat-map"
-    HEADS = "heads"
-    FLOW = "flow"
-    BARS = "bars"
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class StepsReport:
     """The steps of an attention, and what to show of them."""
 
     steps: Traced
     query: Any = None  # a word or its position; None for all of them
-    key: Any = None  # of the figure `bars`
+    key: Any = None  # of a figure of one query and one key
     head: int | None = None  # None for all of them
-    figure: Figure | None = None
     full: bool = False
 
     def file(self, kind: Format) -> str | bytes:
@@ -62,24 +51,15 @@ class StepsReport:
         return tables_file(tables, kind, self.full)
 
     def drawing(self) -> Svg:
-        """The chosen figure; by default the heat map of one head or of all, or the flow of one query."""
-        several = self.head is None and self.steps.heads > 1
-        usual = Figure.FLOW if self.query is not None else Figure.HEADS if several else Figure.HEAT_MAP
-        figure, head = self.figure or usual, self.head or 0
-        if figure is Figure.HEADS:
-            return heads(self._trace())
-        if figure is Figure.HEAT_MAP:
-            return heat_map(self._trace(), head=head)
+        """The heat map of one head or of all, the flow of one query, or the bars of a query and a key."""
         if self.query is None:
-            raise OptionError(f"--figure {figure} shows one query: say which, with --query WORD.")
-        trace = self.steps.explain(self.query)
-        if figure is Figure.FLOW:
-            return flow(trace, head=head)
-        if self.key is None:
-            raise OptionError(
-                "--figure bars shows a query and a key, component by component: say which, with --key WORD."
+            return (
+                heads(self._trace())
+                if self.head is None and self.steps.heads > 1
+                else heat_map(self._trace(), head=self.head or 0)
             )
-        return bars(trace, key=self.key, head=head)
+        trace = self.steps.explain(self.query)
+        return flow(trace, head=self.head or 0) if self.key is None else bars(trace, key=self.key, head=self.head or 0)
 
     def _trace(self) -> Trace:
         return self.steps.whole() if self.query is None else self.steps.explain(self.query)

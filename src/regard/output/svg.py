@@ -24,7 +24,7 @@ FONT = (
     "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
     "Roboto, Ubuntu, Cantarell, sans-serif"
 )
-SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[dhkqvxzEKNQVW])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
+SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[adehkpqvxzAEKNQVWZ])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
 LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
 MARGIN = 28.0  # around a figure
 UNITS_PER_INCH = 96  # as in browsers
@@ -145,12 +145,12 @@ def _with_subscripts(content: str, size: float) -> str:
     """Text with the indices of d_k, W_q and the like as subscripts."""
     down, small = _short(size * LOWERED), _short(least_type(size * SMALLER))
     parts, start = [], 0
-    for found in [*SUBSCRIPT.finditer(content), None]:
-        on_line = escape(content[start : found.end(1) if found else None])
+    for match in [*SUBSCRIPT.finditer(content), None]:
+        on_line = escape(content[start : match.end(1) if match else None])
         parts.append(f'<tspan dy="-{down}">{on_line}</tspan>' if start and on_line else on_line)
-        if found:
-            parts.append(f'<tspan dy="{down}" font-size="{small}">{escape(found[2])}</tspan>')
-            start = found.end()
+        if match:
+            parts.append(f'<tspan dy="{down}" font-size="{small}">{escape(match[2])}</tspan>')
+            start = match.end()
     return "".join(parts)
 
 
@@ -160,10 +160,10 @@ def rectangle(
     """A rectangle; `hint` is its tooltip."""
     extra = f' stroke="{stroke}"' if stroke else ""
     extra += f' rx="{_short(radius)}"' if radius else ""
-    place = f'x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"'
+    box = f'x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"'
     if not hint:
-        return f'<rect {place} fill="{fill}"{extra}/>'
-    return f'<rect {place} fill="{fill}"{extra}><title>{escape(printable(hint))}</title></rect>'
+        return f'<rect {box} fill="{fill}"{extra}/>'
+    return f'<rect {box} fill="{fill}"{extra}><title>{escape(printable(hint))}</title></rect>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, dashes: str = "") -> str:
@@ -215,8 +215,9 @@ def titled(title: str, notes: Sequence[str], width: float, size: float = 18) -> 
 def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0, least: float = 0) -> Svg:
     """A figure of a title, notes and a drawing below them, at least so wide, with a margin around."""
     margin = max(8.0, room(MARGIN))
-    if _SIZES.get().caption:
-        body = below([titled(title, notes, max(body.width, room(least))), body], gap)
+    sizes = _SIZES.get()
+    if sizes.caption:
+        body = below([titled(title, notes if sizes.notes else (), max(body.width, room(least))), body], gap)
     return Svg(body.width + 2 * margin, body.height + 2 * margin, title, description, (body.at(margin, margin),))
 
 
@@ -240,7 +241,8 @@ class Layout(TypedDict, total=False):
 class _Sizes:
     room: float = 1.0
     least: float = 0.0
-    caption: bool = True
+    caption: bool = True  # title and notes
+    notes: bool = True
 
 
 _USUAL = _Sizes()
@@ -269,6 +271,13 @@ def usual_layout(layout: Layout) -> Iterator[None]:
         yield
     finally:
         _LAYOUT.reset(token)
+
+
+@contextmanager
+def least_size(points: float) -> Iterator[None]:
+    """No text that is drawn inside the block is smaller, indices included."""
+    with _using(replace(_SIZES.get(), least=points)):
+        yield
 
 
 @contextmanager
@@ -323,17 +332,19 @@ def fit_box(
 ) -> Svg:
     """A figure for a rectangle of so many points, with the most room that leaves its type at least so large.
 
-    Where none does, the one with the largest type.
+    Where none does, it goes without notes, then without a title; then it is the one with the largest type.
     """
     best, size = None, -1.0
-    for share in ROOMS:
-        with _using(_Sizes(share, LEAST_TYPE, caption)):
-            figure = _padded(draw(), width / height)
-        points = figure.smallest_type * height / figure.height
-        if points > size:
-            best, size = figure, points
-        if points >= least:
-            break
+    captions = ((True, True, 0.42), (True, False, 0.28), (False, False, 0.0))  # title, notes, the least room
+    for has_caption, has_notes, least_room in captions if caption else captions[2:]:
+        for share in (share for share in ROOMS if share >= least_room):
+            with _using(_Sizes(share, LEAST_TYPE, has_caption, has_notes)):
+                figure = _padded(draw(), width / height)
+            points = figure.smallest_type * height / figure.height
+            if points > size:
+                best, size = figure, points
+            if points >= least:
+                return figure
     assert best is not None
     return best
 

@@ -64,9 +64,9 @@ def sum_below(table: Table) -> tuple[Table, bool]:
         return table, False
     foot: list[Any] = [None] * (len(table.columns) - 1)
     foot[0], foot[-1] = "sum", sums[0]
-    for place, column in enumerate(table.columns[:-1]):
+    for index, column in enumerate(table.columns[:-1]):
         if column.shade:
-            foot[place] = sum(row[place] for row in table.rows if row[place] is not None)
+            foot[index] = sum(row[index] for row in table.rows if row[index] is not None)
     rows = (*(row[:-1] for row in table.rows), tuple(foot))
     return replace(table, columns=table.columns[:-1], rows=rows), True
 
@@ -85,23 +85,23 @@ def to_csv(tables: Table | Iterable[Table]) -> str:
     >>> to_csv(table)
     'Word,q_1,q_2\r\nThe,1.0,0.5\r\ncat,,\r\n'
     """
-    one = isinstance(tables, Table)
+    is_single = isinstance(tables, Table)
     tables = [tables] if isinstance(tables, Table) else list(tables)
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     heading: list[str] = []
     for table in tables:
-        sizes = [_size(table, place) for place in range(len(table.columns))]
+        sizes = [_size(table, index) for index in range(len(table.columns))]
         parts = [name for column, size in zip(table.columns, sizes, strict=True) for name in _names(column, size)]
         source = [guarded_cell(table.source)] if table.source else []
         parts += ["source"] if source else []
-        names = parts if one else ["table", *parts]
+        names = parts if is_single else ["table", *parts]
         if names != heading:
             writer.writerow(map(guarded_cell, names))
             heading = names
         for row in table.rows:
             cells = [part for cell, size in zip(row, sizes, strict=True) for part in _fields(cell, size)] + source
-            writer.writerow(cells if one else [guarded_cell(table.title), *cells])
+            writer.writerow(cells if is_single else [guarded_cell(table.title), *cells])
     return stream.getvalue()
 
 
@@ -197,10 +197,10 @@ def to_markdown(table: Table) -> str:
     lines = [f"**{escaped_markdown(table.title)}**", ""] if table.title else []
     lines += [_line(escaped_markdown(column.name) for column in table.columns)]
     lines += [_line("---:" if column.kind in ("number", "vector") else ":---" for column in table.columns)]
-    largest = [strongest(table, place) for place in range(len(table.columns))]
-    for place, row in enumerate(table.rows):
+    largest = [strongest(table, index) for index in range(len(table.columns))]
+    for index, row in enumerate(table.rows):
         cells = zip(row, table.columns, largest, strict=True)
-        lines.append(_line(_markdown_cell(*cell, highlighted=place == table.highlight) for cell in cells))
+        lines.append(_line(_markdown_cell(*cell, highlighted=index == table.highlight) for cell in cells))
     lines += [line for note in table.all_notes for line in ("", f"*{escaped_markdown(note)}*")]
     return "\n".join(lines) + "\n"
 

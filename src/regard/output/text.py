@@ -91,9 +91,9 @@ def plain(shown: Any, width: int | None = None) -> str:
     """Any rich renderable as text without colour and trailing blanks."""
     if isinstance(shown, Table):
         shown = render(shown, width)
-    wanted = width or (shown.width if isinstance(shown, TextTable) else None) or USUAL_WIDTH
+    columns_wide = width or (shown.width if isinstance(shown, TextTable) else None) or USUAL_WIDTH
     stream = io.StringIO()
-    Console(file=stream, width=wanted, color_system=None, force_terminal=False, legacy_windows=False).print(shown)
+    Console(file=stream, width=columns_wide, color_system=None, force_terminal=False, legacy_windows=False).print(shown)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
 
 
@@ -189,19 +189,19 @@ def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = No
 
 
 def _columns(table: Table, most: int | None) -> list[Laid]:
-    return [_laid(column, [row[place] for row in table.rows], most) for place, column in enumerate(table.columns)]
+    return [_laid(column, [row[index] for row in table.rows], most) for index, column in enumerate(table.columns)]
 
 
 def _widths(tables: Sequence[Sequence[Laid]]) -> list[list[int]]:
-    found = []
+    widths = []
     for same in zip(*tables, strict=True):
         if same[0].column.kind != "vector":
-            found.append([max(laid.cell_width for laid in same)])
+            widths.append([max(laid.cell_width for laid in same)])
             continue
         parts = [parts for laid in same for parts in laid.parts]
         longest = max(map(len, parts), default=0)
-        found.append([max(len(one[at]) for one in parts if at < len(one)) for at in range(longest)])
-    return found
+        widths.append([max(len(one[at]) for one in parts if at < len(one)) for at in range(longest)])
+    return widths
 
 
 def _aligned(laid: Laid, widths: Sequence[int]) -> Laid:

@@ -88,23 +88,23 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
     highest, lowest = max(float(finite.max()), 0.0), min(float(finite.min()), 0.0)
     unit = room / ((highest - lowest) or 1.0)
     shown = [printed_number(number, digits_for(numbers)) for number in numbers]
-    size = min(12.0, pitch * 0.92 / max(widest(shown, 1.0), 0.1))
+    size = min(12.0, pitch * 0.92 / max(*(text_width(number, 1.0) for number in shown), 0.1))
     size = size if size >= least_type(SMALLEST) else 0.0
     above = size * 1.4 + 2
     zero = above + highest * unit
     bar = pitch * 0.62 if pitch > 4 else pitch
     height = above + room + (above if lowest < 0 else 4)
     parts = [text(label, left - 20, zero, LABEL, anchor="end", fill=colours.INK, bold=not quiet)]
-    for place, number in enumerate(finite):
-        x, tall = left + pitch * (place + 0.5), abs(number) * unit
+    for index, number in enumerate(finite):
+        x, tall = left + pitch * (index + 0.5), abs(number) * unit
         colour = QUIET if quiet else POSITIVE if number >= 0 else NEGATIVE
         top = zero - tall if number >= 0 else zero
         if tall:
-            parts.append(rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{place + 1}: {shown[place]}"))
+            parts.append(rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{index + 1}: {shown[index]}"))
         if size:
             y = top - size * 0.75 if number >= 0 else zero + tall + size * 0.75
             ink = colours.MUTED if quiet else colours.INK
-            parts.append(text(shown[place], x, y, size, anchor="middle", fill=ink))
+            parts.append(text(shown[index], x, y, size, anchor="middle", fill=ink))
     parts.append(line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
     return Drawing(left + pitch * len(numbers), height, tuple(parts))
 
@@ -112,12 +112,12 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
 def _positions(size: int, pitch: float, left: float) -> Drawing:
     """Tick labels of the components, counted from 1, thinned out to fit."""
     step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, size) if step * pitch >= 26)
-    places = [place for place in range(size) if place == 0 or (place + 1) % step == 0] if step > 1 else range(size)
-    places = [place for place in places if place == 0 or place * pitch >= 26 or step == 1]
+    indices = [index for index in range(size) if index == 0 or (index + 1) % step == 0] if step > 1 else range(size)
+    indices = [index for index in indices if index == 0 or index * pitch >= 26 or step == 1]
     parts = [text("i", left - 20, 8, LABEL, anchor="end", fill=colours.MUTED, italic=True)]
     parts += [
-        text(str(place + 1), left + pitch * (place + 0.5), 8, 11, anchor="middle", fill=colours.MUTED)
-        for place in places
+        text(str(index + 1), left + pitch * (index + 0.5), 8, 11, anchor="middle", fill=colours.MUTED)
+        for index in indices
     ]
     return Drawing(left + pitch * size, 16, tuple(parts))
 
@@ -188,24 +188,25 @@ def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str
     digits = {name: digits_for(numbers) for name, numbers in stages.items()}
     keys, values = (numbers_of(name, trace[name][head]) for name in ("key", "value"))
     count, most = len(trace.words), MOST_WORDS if room(1.0) > 0.8 else FEW_WORDS
-    places = np.arange(count)
+    key_indices = np.arange(count)
     if count > most:
-        places = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
+        key_indices = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
     masked = stages.get("masked")
     rows = [
         _Row(
-            trace.words[place],
-            float(weights[place]),
-            _vector(keys[place], digits_for(keys)),
-            _vector(values[place], digits_for(values)),
-            tuple(printed_number(numbers[place], digits[name]) for name, numbers in stages.items()),
-            masked is None or not np.isneginf(masked[place]),
+            trace.words[index],
+            float(weights[index]),
+            _vector(keys[index], digits_for(keys)),
+            _vector(values[index], digits_for(values)),
+            tuple(printed_number(numbers[index], digits[name]) for name, numbers in stages.items()),
+            masked is None or not np.isneginf(masked[index]),
         )
-        for place in places
+        for index in key_indices
     ]
     if count > most:
-        rest = float(np.delete(weights, places).sum())
-        rows.append(_Row(f"{count - len(places)} other words", rest, value="…", stages=("",) * len(stages)))
+        rest = float(np.delete(weights, key_indices).sum())
+        others = "other words" if room(1.0) > 0.8 else "others"
+        rows.append(_Row(f"{count - len(key_indices)} {others}", rest, value="…", stages=("",) * len(stages)))
     return headings, rows
 
 
@@ -226,8 +227,8 @@ class _Flow:
         self.key_right = self.key_left + keys
         self.stage_ends = []  # right edge of each column of numbers
         x = self.key_right
-        for place, name in enumerate(headings):
-            x += max(widest([entry.stages[place] for entry in rows], SIZE), widest([name], SMALL)) + max(room(22), 9.0)
+        for number, name in enumerate(headings):
+            x += max(widest([entry.stages[number] for entry in rows], SIZE), widest([name], SMALL)) + max(room(22), 9.0)
             self.stage_ends.append(x)
         self.bar_left = x + max(room(26), 14.0)
         self.bar_right = self.bar_left + max(room(96), 64.0, widest(["softmax = weight"], SMALL) - 8)
@@ -240,8 +241,8 @@ class _Flow:
 
     def draw(self) -> Drawing:
         parts = self._headings() + self._query_lines() + self._ribbons()
-        for place, entry in enumerate(self.rows):
-            parts += self._row(entry, self.words[place], self.first + ROW * place)
+        for number, entry in enumerate(self.rows):
+            parts += self._row(entry, self.words[number], self.first + ROW * number)
         parts += self._card(0, self.card, self.word, self.query, colours.ACCENT)
         parts += self._card(self.sum_left, self.width - self.sum_left, "sum", self.output, colours.ACCENT)
         return Drawing(self.width, self.first + ROW * (len(self.rows) - 0.5), tuple(parts))
@@ -259,15 +260,15 @@ class _Flow:
         return [*parts, line(0, 24, self.width, 24, colours.RULE)]
 
     def _query_lines(self) -> list[str]:
-        ends = [self.first + ROW * place for place, entry in enumerate(self.rows) if entry.seen]
+        ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
         parts = [curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
         return parts + [arrow_head(self.key_left, y, "#9aa3b0") for y in ends]
 
     def _ribbons(self) -> list[str]:
         """Bands from softmax through the values into the sum, as wide as the weights, stacked at the sum."""
         parts, arrives = [], self.middle - THICKEST * sum(entry.weight for entry in self.rows) / 2
-        for place, entry in enumerate(self.rows):
-            thick, y = THICKEST * entry.weight, self.first + ROW * place
+        for number, entry in enumerate(self.rows):
+            thick, y = THICKEST * entry.weight, self.first + ROW * number
             if thick >= 0.05:
                 colour = colours.sequential(0.35 + 0.5 * entry.weight)
                 end = arrives + thick / 2

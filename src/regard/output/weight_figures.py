@@ -150,8 +150,8 @@ def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
     return WeightMatrix(
         sums / np.outer(*covered),
-        tuple(weights.query_words[place] for place in edges[0]),
-        tuple(weights.key_words[place] for place in edges[1]),
+        tuple(weights.query_words[index] for index in edges[0]),
+        tuple(weights.key_words[index] for index in edges[1]),
         None,
         weights.head,
         weights.heads,
@@ -243,12 +243,12 @@ def side_notes(weights: WeightMatrix) -> list[str]:
 def described(weights: WeightMatrix) -> str:
     """The heat map in words, for screen readers."""
     rows, columns = weights.array.shape
-    said = [f"Heat map of the weights that {rows} queries give to {columns} keys."]
+    captions = [f"Heat map of the weights that {rows} queries give to {columns} keys."]
     if not weights.pooled:
         for word, row in list(zip(weights.query_words, weights.array, strict=True))[:MOST_SAID]:
             best = int(np.nan_to_num(row, nan=-1.0).argmax())
-            said.append(f"{word} attends most to {weights.key_words[best]}, {printed_number(row[best], 2)}.")
-    return " ".join([*said, *side_notes(weights)])
+            captions.append(f"{word} attends most to {weights.key_words[best]}, {printed_number(row[best], 2)}.")
+    return " ".join([*captions, *side_notes(weights)])
 
 
 def _usual_top(weights: WeightMatrix) -> float | None:
@@ -265,6 +265,7 @@ def _title(weights: WeightMatrix) -> str:
 # All heads
 
 MOST_HEADS = 32
+FEW_HEADS = 12  # on a slide
 MOST_CELLS_PER_HEAD = 64  # along each side of a head's map; larger ones are pooled
 GRID_WIDTH = 760.0  # of all maps of a row
 GAP = 22.0
@@ -306,14 +307,15 @@ def heads(
     shapes       of concatenate and W_O, for subjects that are not a Trace
 
     For a Trace of a multi-head layer, the figure continues with the concatenated outputs, W_O and their product. At
-    most 32 heads are drawn.
+    most 32 heads are drawn, 12 where type has to be large.
     """
     given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], WeightMatrix)
     count = len(subject) if given else head_count(subject)
-    shown = subject[:MOST_HEADS] if given else [
-        weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, MOST_HEADS))
+    most = MOST_HEADS if room(1.0) > 0.6 else FEW_HEADS
+    shown = subject[:most] if given else [
+        weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, most))
     ]  # fmt: skip
-    scale = scale_for(np.concatenate([one.array.ravel() for one in shown]), top=top)
+    scale = scale_for(np.concatenate([matrix.array.ravel() for matrix in shown]), top=top)
     body = _maps(shown, scale)
     # on a slide, concatenate and W_O are a figure of their own: `product`
     after = (
@@ -328,7 +330,8 @@ def heads(
     if after:
         rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
         body = below([body, rule, after], 18)
-    name = title or f"{count} heads, each with its own weights"
+    first = f"The first {len(shown)} of " if count > len(shown) else ""
+    name = title or f"{first}{count} heads, each with its own weights"
     return framed(name, _heads_notes(shown, count), body, _heads_described(shown, after is not None), least=420.0)
 
 
@@ -348,8 +351,10 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     side = max(side, least_type(10.0) * 1.22) if max(rows, columns) <= ALL_LABELLED and room(1.0) == 1.0 else side
     size = min(label_size_for(side), 12.0)
     maps = [
-        _named_map(weights_panel(one, scale, side, size, labelled=(place % across == 0, place < across)), one.head)
-        for place, one in enumerate(shown)
+        _named_map(
+            weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across)), matrix.head
+        )
+        for number, matrix in enumerate(shown)
     ]
     bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
     return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
@@ -393,7 +398,7 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     scale = scale_for(np.concatenate([joined.ravel(), result.ravel()]), signed=True)
     of_matrix = scale_for(matrix, signed=True)
     words = trace.query_words
-    ins, outs = ([str(place + 1) for place in range(count)] for count in matrix.shape)
+    ins, outs = ([str(index + 1) for index in range(count)] for count in matrix.shape)
     size = min(label_size_for(side), 12.0)
     row = max(side, size * LINE)
     component, plain = "{row}, component {column}: {number}", (False, False)
@@ -448,22 +453,22 @@ def _boxes(shapes: Shapes) -> Drawing:
              ("output", f"{shapes.tokens} × {shapes.out}")]  # fmt: skip
     parts: list[str] = []
     box, between, height = 132.0, 34.0, 52.0
-    for place, (name, shape) in enumerate(names):
-        x = (box + between) * place
+    for number, (name, shape) in enumerate(names):
+        x = (box + between) * number
         parts.append(rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
         parts.append(text(name, x + box / 2, height / 2 - 9, 14, anchor="middle", bold=True))
         parts.append(text(shape, x + box / 2, height / 2 + 11, 12, anchor="middle", fill=colours.MUTED))
-        if place:
+        if number:
             parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
             parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
     return Drawing(len(names) * (box + between) - between, height, tuple(parts))
 
 
 def _heads_described(shown: Sequence[WeightMatrix], goes_on: bool) -> str:
-    said = [f"Heat maps of {len(shown)} heads on one colour scale."]
-    for one in shown:
-        query, key, weight = largest_weight(one)
-        said.append(f"Head {one.head}: {query} attends to {key}, {weight}.")
+    captions = [f"Heat maps of {len(shown)} heads on one colour scale."]
+    for matrix in shown:
+        query, key, weight = largest_weight(matrix)
+        captions.append(f"Head {matrix.head}: {query} attends to {key}, {weight}.")
     if goes_on:
-        said.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
-    return " ".join(said)
+        captions.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
+    return " ".join(captions)

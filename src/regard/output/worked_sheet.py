@@ -141,7 +141,13 @@ class _Page:
         """q, k and v as formulas, all heads side by side."""
         inputs = self.inputs
         assert inputs.x is not None
-        x = self._vectors("x", self.queries, inputs.x)
+        x = self._vectors("x" if inputs.position is None else "embedding", self.queries, inputs.x)
+        if inputs.position is not None:
+            embedding, position = x, self._vectors("positions", self.queries, inputs.position)
+            x = self.block(
+                "positioned = embedding + position", self.queries, inputs.x.shape[1],
+                lambda r, c: f"={embedding(r, c)}+{position(r, c)}", decimals=2,
+            )  # fmt: skip
         context = x if inputs.context is None else self._vectors("context", self.keys, inputs.context)
         matrices = {name: self._matrix(name) for name in PROJECTIONS.values()}
         return {step: self._projection(step, x if step == "query" else context, matrices[name])

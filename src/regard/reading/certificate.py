@@ -51,8 +51,8 @@ def certify(seen: Sequence[LayerAttention], outputs: Sequence[Array] = ()) -> Ce
     for layer, (attention, values) in enumerate(seen):
         used = outputs[layer] if outputs else None
         for heads in _chunks(attention, len(rows)):
-            found = _of_heads(attention, values, used, heads, rows)
-            errors = np.maximum(errors, found)  # NaN stays NaN
+            errors_of_heads = _of_heads(attention, values, used, heads, rows)
+            errors = np.maximum(errors, errors_of_heads)  # NaN stays NaN
             checked += len(rows) * (heads.stop - heads.start)
     row_sums, forbidden, output = (float(error) for error in errors)
     return Certificate(row_sums, forbidden, output, checked)

@@ -57,26 +57,26 @@ def opening(
     """
     words = [word.text for word in weights.words]
     candidates = [query] if query is not None else _queries(words, sinks) or [0]
-    keys = np.array([_is_content(word) and place not in sinks for place, word in enumerate(words)])
+    keys = np.array([_is_content(word) and index not in sinks for index, word in enumerate(words)])
     layers = weights.layers(layer)
     best: dict[int, Opening] = {}  # by how much had to be allowed
-    for place in layers:
-        heads = weights.heads(place, head)
-        rows = weights.of_words(candidates, place, heads)
+    for index in layers:
+        heads = weights.heads(index, head)
+        rows = weights.of_words(candidates, index, heads)
         for allowed, mask in enumerate(_allowed(candidates, keys, sinks, len(words))):
             possible = np.where(mask, rows, -1.0)
             at = np.unravel_index(int(np.argmax(possible)), possible.shape)
             weight = float(possible[at])
             if weight > 0 and (allowed not in best or weight > best[allowed].weight):
-                best[allowed] = Opening(candidates[at[1]], int(at[2]), place, heads[at[0]], weight)
+                best[allowed] = Opening(candidates[at[1]], int(at[2]), index, heads[at[0]], weight)
     return best[min(best)] if best else Opening(candidates[0], None, layers[0], head or 0, 0.0)
 
 
 def _queries(words: Sequence[str], sinks: Collection[int]) -> list[int]:
     """Words whose attention is worth showing: a pronoun, else all content words, else all words."""
-    usual = [place for place in range(len(words)) if place not in sinks and _is_word(words[place])]
-    pronouns = [place for place in usual if words[place].casefold() in PRONOUNS]
-    return pronouns[:1] or [place for place in usual if _is_content(words[place])] or usual
+    usual = [index for index in range(len(words)) if index not in sinks and _is_word(words[index])]
+    pronouns = [index for index in usual if words[index].casefold() in PRONOUNS]
+    return pronouns[:1] or [index for index in usual if _is_content(words[index])] or usual
 
 
 def _allowed(
@@ -84,7 +84,7 @@ def _allowed(
 ) -> list[NDArray[np.bool_]]:
     """Which links may be chosen, (query, word), strictest first: content words apart, any content word, any word."""
     apart = np.abs(np.array(queries)[:, None] - np.arange(count))
-    usual = np.array([place not in sinks for place in range(count)])
+    usual = np.array([index not in sinks for index in range(count)])
     return [keys & (apart > 1), keys & (apart > 0), usual & (apart > 0)]
 
 

@@ -46,16 +46,16 @@ def ranked_weights(
     itself  rank weights of a token on itself too
     sinks   key positions that are set aside
     """
-    found = np.array(weights, np.float64)
+    ranked = np.array(weights, np.float64)
     aside = np.array(sorted(sinks), np.int64)
-    found[:, aside] = UNRANKED
+    ranked[:, aside] = UNRANKED
     if own is not None:
         own = np.asarray(own)
         if not itself:
-            inside = np.flatnonzero((own >= 0) & (own < found.shape[1]))
-            found[inside, own[inside]] = UNRANKED
-        found[np.isin(own, aside)] = UNRANKED
-    return found
+            inside = np.flatnonzero((own >= 0) & (own < ranked.shape[1]))
+            ranked[inside, own[inside]] = UNRANKED
+        ranked[np.isin(own, aside)] = UNRANKED
+    return ranked
 
 
 def strongest_links(

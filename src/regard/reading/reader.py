@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Attention
+from regard.reading.edit import Edit, EditArgument
 
 if TYPE_CHECKING:
     from regard.layers import Transformer
     from regard.reading.reading import Reading
+    from regard.reading.residual import ResidualStream
 
 OnLayer = Callable[[int, int], None]  # called with the number of layers done, and of all; it may raise to cancel
 Task = Literal["generate", "next_tokens"]  # what some readers cannot do
@@ -84,6 +86,16 @@ class Observed(NamedTuple):
     attention: Attention  # (text, head, query, key)
 
 
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a model computed at its end for some texts."""
+
+    ids: tuple[Sequence[int], ...]  # the tokens of each text
+    states: tuple[Array, ...]  # of each text after the last norm, (token, width)
+    last_logits: Callable[[], Array] | None  # of the token after each text, (text, vocabulary); None without a head
+    logits: Callable[[int, slice], Array] | None = None  # of some tokens of one text, (token, vocabulary)
+
+
 class Reader(Protocol):
     """A model that reads texts."""
 
@@ -128,6 +140,10 @@ class Reader(Protocol):
         """Its layers with all weights; None where Regard does not compute it itself."""
 
     @property
+    def edit(self) -> Edit | None:
+        """An intervention that holds for everything it reads."""
+
+    @property
     def writes(self) -> bool:
         """Whether it can generate text."""
 
@@ -138,8 +154,11 @@ class Reader(Protocol):
     def beginning(self, text: str) -> str:
         """The text, cut after the last word that the model still reads."""
 
-    def read(self, text: str, *, on_layer: OnLayer | None = None) -> Reading:
-        """One text as a `Reading`."""
+    def read(self, text: str, *, on_layer: OnLayer | None = None, edit: EditArgument = None) -> Reading:
+        """One text as a `Reading`; `edit` is an intervention of `regard.edits`."""
+
+    def residual(self, text: str) -> ResidualStream:
+        """One text with everything that its blocks write to the residual stream."""
 
     def generate(
         self,
@@ -151,6 +170,7 @@ class Reader(Protocol):
         top_p: float | None = None,
         seed: int = 0,
         on_token: Callable[[str], None] | None = None,
+        edit: EditArgument = None,
     ) -> Reading:
         """The prompt and up to `tokens` generated tokens as one `Reading`."""
 
@@ -173,6 +193,17 @@ class Reader(Protocol):
 
     def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
         """What the heads of every layer, or of the first `layers`, compute for texts given as token ids."""
+
+    def outcomes(
+        self, texts: Sequence[str | Sequence[int]], edits: Sequence[Edit], *, all_logits: bool = False
+    ) -> Iterator[tuple[int, Outcome]]:
+        """What it computes at its end for some texts, or token ids: unchanged (−1), then with each edit, by its index.
+
+        all_logits   whether the logits of every token are needed
+        """
+
+    def edited(self, edit: EditArgument, *, name: str | None = None) -> Self:
+        """The same model with an intervention of `regard.edits` that holds for everything it reads."""
 
     def untrained(self) -> Self:
         """A model of the same shape with random weights."""

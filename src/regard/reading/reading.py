@@ -93,6 +93,7 @@ class Reading:
     queries: range | tuple[str, ...] = ()  # the tokens that are queries, all by default; or queries of another text
     trace: Trace | None = None  # every step, where the numbers are those of a trace; not saved
     note: str | None = None  # what a page says of it; not saved
+    is_edited: bool = False  # whether an edit changed `outputs`, so that they are not weights × values; not saved
 
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
@@ -183,7 +184,7 @@ class Reading:
     @cached_property
     def sinks(self) -> tuple[int, ...]:
         """Tokens that take weight in every text: special ones, and the first token of a causal model."""
-        sinks = [place for place, token in enumerate(self.tokens) if token.special]
+        sinks = [index for index, token in enumerate(self.tokens) if token.special]
         attention = self.seen[0].attention
         is_text = self.trace is None and self.has_values and self.is_square
         if is_text and len(self.tokens) > 1 and attention.mask is not None and 0 not in sinks:
@@ -196,7 +197,7 @@ class Reading:
     def sink_words(self) -> tuple[int, ...]:
         """Positions of the words that the sinks belong to."""
         sinks = set(self.sinks)
-        return tuple(place for place, word in enumerate(self.words) if word.first in sinks)
+        return tuple(index for index, word in enumerate(self.words) if word.first in sinks)
 
     # Layers
 
@@ -259,7 +260,7 @@ class Reading:
         if limit is not None and needed > limit:
             raise errors.TooLarge(
                 f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nUse looks(word) for one word, attention(layer).pooled((512, 512)) for a "
+                f"{size_in_bytes(limit)}.\nUse strongest(word) for one word, attention(layer).pooled((512, 512)) for a "
                 f"picture, or raise the limit: weights(…, limit={needed})."
             )
         layer, head = self._places(layer, head)
@@ -304,21 +305,21 @@ class Reading:
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
         asking = self.word(word, "word")
-        found = self._by_word.mean_row(asking, *self._places(layer, head))
-        own = self.words.index(asking)
-        listed = self._listed(own, sinks, itself)
-        order, rest = strongest(np.where(listed, found, UNRANKED)), float(found[listed].sum())
+        weights = self._by_word.mean_row(asking, *self._places(layer, head))
+        own_word = self.words.index(asking)
+        listed = self._listed(own_word, sinks, itself)
+        order, rest = strongest(np.where(listed, weights, UNRANKED)), float(weights[listed].sum())
         columns = [Column("Word", "word"), WEIGHT]
-        cells: list[Any] = [[self.labels[place] for place in order], [float(found[place]) for place in order]]
+        cells: list[Any] = [[self.labels[index] for index in order], [float(weights[index]) for index in order]]
         if not listed.all():
             columns.append(Column("of the rest", "number"))
-            cells.append([float(found[place]) / rest if rest > 0 else 0.0 for place in order])
-        notes = self._sink_notes(found[list(self.sink_words)].sum())
+            cells.append([float(weights[index]) / rest if rest > 0 else 0.0 for index in order])
+        notes = self._sink_notes(weights[list(self.sink_words)].sum())
         if not itself:
-            notes.append(f"Weight on itself: {printed_number(found[own], 2)}.")
+            notes.append(f"Weight on itself: {printed_number(weights[own_word], 2)}.")
         if omitted := int(listed.sum()) - len(order):
             notes.append(f"{omitted:,} word{' is' if omitted == 1 else 's are'} not listed: masked, or of weight 0.")
-        title = f"{self.labels[own]} attends to, {self._scope(layer, head)}"
+        title = f"{self.labels[own_word]} attends to, {self._scope(layer, head)}"
         rows = tuple(zip(*cells, strict=True))
         return Table(title, tuple(columns), rows, tuple(notes), source=self.source(layer, head))
 
@@ -342,14 +343,14 @@ class Reading:
         rows: list[tuple[Any, ...]] = []
         to_sinks, to_itself = [], []
         for first, block in self._by_word.mean_blocks(*self._places(layer, head), self._span(words)):
-            for place, row in enumerate(block, first):
-                if place in aside:
+            for index, row in enumerate(block, first):
+                if index in aside:
                     continue
                 to_sinks.append(row[list(self.sink_words)].sum())
-                to_itself.append(row[place])
-                best = strongest_links(row[None], [place], [place], 1, itself=itself, sinks=aside)
+                to_itself.append(row[index])
+                best = strongest_links(row[None], [index], [index], 1, itself=itself, sinks=aside)
                 partner = (self.labels[best.key[0]], float(best.weight[0])) if len(best.key) else (None, None)
-                rows.append((self.labels[place], *partner))
+                rows.append((self.labels[index], *partner))
         columns = Column("query", "word"), Column("key", "word"), Column("probability", "number", shade=True)
         notes = self._sink_notes(np.mean(to_sinks), " on average") if rows and not sinks else []
         if rows and not itself:
@@ -380,19 +381,19 @@ class Reading:
         [(0, 0)]
         """
         asking = self.word(word, "word")
-        own = self.words.index(asking)
+        own_word = self.words.index(asking)
         target = None if key is None else self.words.index(self.word(key, "key"))
-        listed = self._listed(own, sinks=False, itself=False)
+        listed = self._listed(own_word, sinks=False, itself=False)
         rows: list[tuple[Any, ...]] = []
         to_sinks = []
         for layer, head, row in self._by_word.rows(asking, None, None):
             to_sinks.append(float(row[list(self.sink_words)].sum()))
-            places = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
+            words = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
             numbers = self._numbers(layer, head)
-            rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in places]
+            rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in words]
         rows.sort(key=lambda row: (-row[3], row[0], row[1]))
         columns = [LAYER, HEAD, Column("key", "word"), WEIGHT, Column("to sinks", "number")]
-        title = f"Heads in which {self.labels[own]} attends most to " + (
+        title = f"Heads in which {self.labels[own_word]} attends most to " + (
             "one word" if target is None else self.labels[target]
         )
         if not self.sink_words:
@@ -405,10 +406,6 @@ class Reading:
 
         Sinks and the word itself are set aside; a head whose largest weight of all is on a sink counts as abstaining.
 
-        >>> import numpy as np
-        >>> from regard.attention import Attention
-        >>> E = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-        >>> reading = Reading.of(Attention(E, E), E, words=["The", "cat", "sat"])
         >>> reading.votes("cat")
         Votes(cat: sat 1; 0 of 1 head abstain)
         >>> reading.votes("sat").heads  # The and cat are equal
@@ -470,27 +467,29 @@ class Reading:
         (('sat', 'The'), ('sat', 'cat', 'The'))
         """
         asking = self.word(word, "word")
-        own = self.words.index(asking)
+        own_word = self.words.index(asking)
         self._check_values()
         place_of_layer, place_of_head = self._places(layer, head)
         layers = self._by_word.layers(place_of_layer)
         matrices = [self.output_weights(place) for place in layers]
-        known = all(w_o is not None for w_o in matrices)
+        is_known = all(w_o is not None for w_o in matrices)
         of_layers = [
             self._by_word.contributions(asking, place, place_of_head, self.seen[place].values, w_o)
             for place, w_o in zip(layers, matrices, strict=True)
         ]
         shares, alone, total = np.mean(of_layers, axis=0)
-        listed = np.flatnonzero(self._listed(own, sinks, itself))
+        listed = np.flatnonzero(self._listed(own_word, sinks, itself))
         order = listed[np.argsort(-total[listed], kind="stable")]
-        through = " · W_O" if known else ""
+        through = " · W_O" if is_known else ""
         norms = Column(f"‖v{through}‖", "number"), Column(f"‖weight · v{through}‖", "number")
         columns = Column("Word", "word"), WEIGHT, *norms
-        cells = ((self.labels[one], float(shares[one]), float(alone[one]), float(total[one])) for one in order)
+        cells = (
+            (self.labels[index], float(shares[index]), float(alone[index]), float(total[index])) for index in order
+        )
         notes = self._sink_notes(shares[list(self.sink_words)].sum())
-        if not known:
+        if not is_known:
             notes.append("W_O is not known: these are the norms of the values themselves.")
-        title = f"Contribution of each word to {self.labels[own]}, {self._scope(layer, head)}"
+        title = f"Contribution of each word to {self.labels[own_word]}, {self._scope(layer, head)}"
         return Table(title, columns, tuple(cells), tuple(notes), source=self.source(layer, head))
 
     def output_weights(self, layer: int) -> Array | None:
@@ -521,7 +520,7 @@ class Reading:
         check(len(self.states), len(other.states), "hidden states")
         here, there = self.word(word, "word"), other.word(word if other_word is None else other_word, "other_word")
         rows = []
-        for place, (one, two) in enumerate(zip(self.states, other.states, strict=True)):
+        for number, (one, two) in enumerate(zip(self.states, other.states, strict=True)):
             check(one.shape[-1], two.shape[-1], "numbers per vector")
             first, second = (
                 numpy_of(state[its.first : its.last]).mean(axis=0, dtype=np.float64)
@@ -530,7 +529,7 @@ class Reading:
             apart, lengths = float(np.linalg.norm(first - second)), (np.linalg.norm(first), np.linalg.norm(second))
             cosine = float(first @ second / max(lengths[0] * lengths[1], np.finfo(float).tiny))
             relative = apart / max(float(np.mean(lengths)), float(np.finfo(float).tiny))
-            after = f"after layer {self.layer_numbers[place - 1]}" if place else "embedded"
+            after = f"after layer {self.layer_numbers[number - 1]}" if number else "embedded"
             rows.append((after, cosine, apart, relative))
         columns = (
             Column("State", "text"),
@@ -567,12 +566,12 @@ class Reading:
                 'Read the text with a model that writes: regard.model("smollm2").read(text).'
             )
         last = len(self.tokens) if word is None else self.word(word).last
-        found = self.reader.next_tokens(
+        tokens = self.reader.next_tokens(
             numpy_of(self.states[-1])[last - 1], count, temperature=temperature, top_k=top_k, top_p=top_p
         )
         title = f"Next token after {self.tokens[last - 1].text}, {self.model}"
         columns = Column("token", "word"), Column("probability", "number", 3)
-        return Table(title, columns, tuple(found), source=self.source())
+        return Table(title, columns, tuple(tokens), source=self.source())
 
     def rollout(self, word: Any = None, *, limit: int | None = LIMIT) -> Numbers:
         """Attention rollout (Abnar and Zuidema, 2020) through all layers: (token, token), with rows of sum 1.
@@ -702,8 +701,8 @@ class Reading:
         """How much weight the sinks take: "[CLS] and [SEP] take 0.37 of the weight."."""
         if not self.sink_words:
             return []
-        sinks = [self.words[place] for place in self.sink_words]
-        names = list(dict.fromkeys(one.text if one.special else f"The first word, {one.text}," for one in sinks))
+        sinks = [self.words[index] for index in self.sink_words]
+        names = list(dict.fromkeys(word.text if word.special else f"The first word, {word.text}," for word in sinks))
         if len(names) > MOST_NAMED:
             named = f"{names[0]} and {len(sinks) - 1} other sinks"
         else:
@@ -714,7 +713,7 @@ class Reading:
     @cached_property
     def certificate(self) -> Certificate:
         """How exact these numbers are: rows of every head, checked against float64."""
-        return certify(self.seen, self.outputs)
+        return certify(self.seen, () if self.is_edited else self.outputs)
 
     @property
     def unverified(self) -> str:
@@ -745,11 +744,11 @@ class Reading:
             "text": self.text,
             "tokens": [seen_codec.describe_token(token) for token in self.tokens],
             "layers": [
-                seen_codec.describe_seen(f"layers.{place}", seen, tensors) for place, seen in enumerate(self.seen)
+                seen_codec.describe_seen(f"layers.{number}", seen, tensors) for number, seen in enumerate(self.seen)
             ],
             "outputs": seen_codec.add_tensors("outputs", self.outputs, tensors),
             "states": seen_codec.add_tensors("states", self.states, tensors),
-            "blocks": [codec.describe(f"blocks.{place}", block, tensors, LAYER_KINDS) for place, block in written],
+            "blocks": [codec.describe(f"blocks.{number}", block, tensors, LAYER_KINDS) for number, block in written],
             "model": self.model,
             "given": self.given,
             "layer_numbers": list(self.layer_numbers),
@@ -839,6 +838,11 @@ class Reading:
         from regard.viewer.widget import mimebundle
 
         return mimebundle(self)
+
+    def _display_(self) -> Any:  # marimo's protocol
+        from regard.viewer.widget import display
+
+        return display(self)
 
 
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:

@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 def add_tensors(names: str, arrays: tuple[Array, ...], tensors: dict[str, Array]) -> list[str]:
     """Add arrays to the tensors as "states.0", "states.1", …; their names."""
-    found = {f"{names}.{place}": array for place, array in enumerate(arrays)}
-    tensors |= found
-    return list(found)
+    named = {f"{names}.{number}": array for number, array in enumerate(arrays)}
+    tensors |= named
+    return list(named)
 
 
 def describe_seen(name: str, seen: LayerAttention, tensors: dict[str, Array]) -> dict[str, Any]:

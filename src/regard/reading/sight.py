@@ -65,12 +65,12 @@ def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, h
     looks = _first(looks)
     if layer is not None and head is not None:
         return looks
-    found = list(reading.word_weights.rows(reading.words[place], *reading._places(layer, head)))
+    rows_of_heads = list(reading.word_weights.rows(reading.words[place], *reading._places(layer, head)))
     of_head = LAYER, HEAD, Column("at most", "number", shade=True)
     rows = []
     for row in looks:
         key = reading.labels.index(row[0])
-        best = max(found, key=lambda one: float(one[2][key]))
+        best = max(rows_of_heads, key=lambda one: float(one[2][key]))
         rows.append((*row, *reading._numbers(best[0], best[1]), float(best[2][key])))
     notes = (*looks.notes, "layer, head, at most: the head that gives this word the largest weight, and that weight.")
     return replace(looks, columns=(*looks.columns, *of_head), rows=tuple(rows), notes=notes)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+MODEL = "synthetic"
 HEADS = (
     "the first token",
     "the previous token",
@@ -29,9 +30,19 @@ HEADS = (
     "the first token and a window",
     "everything at random",
 )
+FIRST_SHOWN = 4  # of HEADS: induction, whose map shows the repeated documents
 HEAD_DIM = 64
 VOCABULARY = 1024
-SYLLABLES = tuple(f"{first}{vowel}" for first in "bdfgklmnprstvz" for vowel in "aeiou")
+KINDS = (
+    "red", "blue", "green", "black", "white", "grey", "brown", "golden", "old", "young", "small", "large", "tall",
+    "short", "warm", "cold", "dry", "wet", "quiet", "loud", "quick", "slow", "round", "flat", "early", "late", "near",
+    "far", "sweet", "bitter", "bright", "dark",
+)  # fmt: skip
+THINGS = (
+    "house", "river", "garden", "table", "window", "letter", "road", "bridge", "forest", "lake", "horse", "bird",
+    "cat", "dog", "apple", "stone", "boat", "train", "clock", "lamp", "book", "coat", "bell", "field", "hill", "ship",
+    "tower", "wheel", "candle", "mirror", "basket", "ladder",
+)  # fmt: skip
 DOCUMENTS = 8  # at most, so that they are visible in a map of the whole text
 SHORTEST = 8  # tokens of a document
 TOKEN_DIM = 48  # of HEAD_DIM; the rest identifies the document
@@ -56,7 +67,7 @@ def synthetic(count: int, seed: int = 0) -> Reading:
     drawn[DOCUMENTS // 2 :] = drawn[: max(0, len(drawn) - DOCUMENTS // 2)]
     words = drawn[document, np.arange(count) % length % half]
     token = _unit(rng, VOCABULARY, TOKEN_DIM)[words]
-    place = _unit(rng, len(drawn), HEAD_DIM - TOKEN_DIM)[document]
+    offset = _unit(rng, len(drawn), HEAD_DIM - TOKEN_DIM)[document]
     before = np.roll(token, 1, axis=0)
     before[0] = 0
     window = max(12.0, length / 4)  # weights fall to 0.6 at a quarter of it
@@ -68,20 +79,19 @@ def synthetic(count: int, seed: int = 0) -> Reading:
     _to_first(queries[0], keys[0], sink)
     _near(queries[1], keys[1], SHARP, width=0.8, offset=-1, rng=rng)
     _near(queries[2], keys[2], WIDE, width=window, offset=0, rng=rng)
-    _match(queries[3], keys[3], np.pad(place, ((0, 0), (TOKEN_DIM, 0))), None, MATCH)
-    both = (token * np.sqrt(MATCH / WITHIN), place)
-    _match(queries[4], keys[4], np.hstack(both), np.hstack((before * np.sqrt(MATCH / WITHIN), place)), WITHIN)
+    _match(queries[3], keys[3], np.pad(offset, ((0, 0), (TOKEN_DIM, 0))), None, MATCH)
+    both = (token * np.sqrt(MATCH / WITHIN), offset)
+    _match(queries[4], keys[4], np.hstack(both), np.hstack((before * np.sqrt(MATCH / WITHIN), offset)), WITHIN)
     _match(queries[5], keys[5], np.pad(token, ((0, 0), (0, HEAD_DIM - TOKEN_DIM))), None, MATCH)
     _near(queries[6], keys[6], WIDE, width=window / 2, offset=0, rng=rng)
     _to_first(queries[6], keys[6], WIDE + float(np.log(window / 6)))  # about half of the weight
     attention = Attention(queries, keys, mask=causal())
-    return Reading.of(attention, values, words=_spelled(rng, words), model="synthetic")
+    return Reading.of(attention, values, words=_spelled(rng, words), model=MODEL)
 
 
 def _spelled(rng: np.random.Generator, words: NDArray[np.int64]) -> list[str]:
-    pairs = rng.choice(len(SYLLABLES) ** 2, size=VOCABULARY, replace=False)
-    spelled = [SYLLABLES[pair // len(SYLLABLES)] + SYLLABLES[pair % len(SYLLABLES)] for pair in pairs]
-    return [spelled[word] for word in words]
+    spelled = [f"{kind}-{thing}" for kind in KINDS for thing in THINGS]
+    return [spelled[word] for word in rng.permutation(VOCABULARY)[words]]
 
 
 def _unit(rng: np.random.Generator, count: int, size: int) -> Floats:
@@ -101,7 +111,7 @@ def _match(queries: Floats, keys: Floats, asked: Any, offered: Any, strength: fl
 def _near(queries: Floats, keys: Floats, strength: float, width: float, offset: int, rng: np.random.Generator) -> None:
     """Scores of `strength` · exp(−((key − query − offset) / width)² / 2), by random Fourier features."""
     frequencies = rng.standard_normal(HEAD_DIM // 2) / width
-    places = np.arange(len(queries))[:, None]
+    positions = np.arange(len(queries))[:, None]
 
     def features(at: Any) -> Any:
         turns = at * frequencies
@@ -110,8 +120,8 @@ def _near(queries: Floats, keys: Floats, strength: float, width: float, offset: 
     queries *= 0.1
     keys *= 0.1
     root = np.sqrt(strength * np.sqrt(HEAD_DIM))
-    queries += (root * features(places + offset)).astype(np.float32)
-    keys += (root * features(places)).astype(np.float32)
+    queries += (root * features(positions + offset)).astype(np.float32)
+    keys += (root * features(positions)).astype(np.float32)
 
 
 def _to_first(queries: Floats, keys: Floats, strength: float) -> None:

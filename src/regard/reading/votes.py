@@ -57,8 +57,8 @@ class Votes:
     @cached_property
     def counts(self) -> dict[str, int]:
         """The votes of each word that has one, most first; equal ones in the order of the text."""
-        places = Counter(vote.word for vote in self.heads if vote.word is not None)
-        return {self.labels[place]: votes for place, votes in sorted(places.items(), key=lambda one: (-one[1], one[0]))}
+        counts = Counter(vote.word for vote in self.heads if vote.word is not None)
+        return {self.labels[word]: votes for word, votes in sorted(counts.items(), key=lambda one: (-one[1], one[0]))}
 
     @cached_property
     def abstaining(self) -> int:
@@ -77,7 +77,7 @@ class Votes:
         1 of 3 heads abstains: its largest weight is on [CLS].
         """
         choices = [vote.word for vote in self.heads if vote.abstains and vote.word is not None]
-        of_abstaining = Counter(self.labels[place] for place in choices)
+        of_abstaining = Counter(self.labels[word] for word in choices)
         columns = Column("Word", "word"), Column("votes", "number", 0), Column("of abstaining heads", "number", 0)
         rows = tuple((label, votes, of_abstaining[label]) for label, votes in self.counts.items())
         title = f"Votes of {count(len(self.heads), 'head')} for the word that {self.word} attends to most"
@@ -88,21 +88,21 @@ class Votes:
         of_all = f"of {count(len(self.heads), 'head')}"
         if not self.abstaining:
             return f"None {of_all} abstains."
-        one = self.abstaining == 1
-        said = f"{self.abstaining} {of_all} abstain{'s' * one}"
+        is_one = self.abstaining == 1
+        sentence = f"{self.abstaining} {of_all} abstain{'s' * is_one}"
         ties = sum(vote.word is None for vote in self.heads)
         where = " or ".join(self.sinks) if len(self.sinks) <= 2 else "a sink"
         if ties == self.abstaining or not where:
-            return f"{said}: {'its' if one else 'their'} largest weights are equal, or no other word is visible."
+            return f"{sentence}: {'its' if is_one else 'their'} largest weights are equal, or no other word is visible."
         rest = f"; {count(ties, 'tie')}" if ties else ""
-        return f"{said}: {'its' if one else 'their'} largest weight is on {where}{rest}."
+        return f"{sentence}: {'its' if is_one else 'their'} largest weight is on {where}{rest}."
 
     def __str__(self) -> str:
         named = [f"{label} {votes}" for label, votes in self.counts.items()]
         others = sum(list(self.counts.values())[MOST_NAMED:])
         shown = named[:MOST_NAMED] + ([f"others {others}"] if others else [])
-        said = ", ".join(shown) or "none"
-        return f"One vote per head, for the word that {self.word} attends to most: {said}. {self._abstentions}"
+        listed = ", ".join(shown) or "none"
+        return f"One vote per head, for the word that {self.word} attends to most: {listed}. {self._abstentions}"
 
     def __repr__(self) -> str:
         named = [f"{label} {votes}" for label, votes in self.counts.items()]
@@ -158,5 +158,5 @@ def votes_of(
     for layer, head, row in weights.rows(word, None, None):
         choice, weight, abstains = vote_of(row, sinks, own)
         heads.append(HeadVote(*numbers(layer, head), choice, weight, abstains))
-    named = tuple(dict.fromkeys(labels[place] for place in sorted(sinks)))
+    named = tuple(dict.fromkeys(labels[sink] for sink in sorted(sinks)))
     return Votes(word.text if own is None else labels[own], tuple(labels), tuple(heads), named)

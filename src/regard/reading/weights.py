@@ -38,8 +38,8 @@ def _select(axis: str, given: int | None, count: int) -> range:
     """The given layer or head, or all of them for None."""
     if given is None:
         return range(count)
-    place = validate.index(axis, given, count)
-    return range(place, place + 1)
+    index = validate.index(axis, given, count)
+    return range(index, index + 1)
 
 
 def pool_words(weights: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
@@ -99,9 +99,9 @@ class WordWeights:
         dense = numpy_of(attention[chosen, :, :]) if whole else None
         computed = set(words[:: 1 if whole else -(-len(words) // MOST_ROWS)])
         means = np.zeros((len(heads), len(words), attention.shape[2]))
-        for row, place in enumerate(words):
-            if place in computed:
-                pieces = slice(self.words[place].first, self.words[place].last)
+        for row, index in enumerate(words):
+            if index in computed:
+                pieces = slice(self.words[index].first, self.words[index].last)
                 rows = numpy_of(attention[chosen, pieces, :]) if dense is None else dense[:, pieces]
                 means[:, row] = rows.mean(axis=1, dtype=np.float64)
         return self.sum_pieces(means)
@@ -116,7 +116,7 @@ class WordWeights:
     def mean_row(self, word: Word, layer: int | None, head: int | None) -> Numbers:
         """The weights of one word, averaged over the selected heads and layers: (word,)."""
         pieces = slice(word.first, word.last)
-        layers = [self.row(pieces, place, self.heads(place, head)).mean(axis=0) for place in self.layers(layer)]
+        layers = [self.row(pieces, number, self.heads(number, head)).mean(axis=0) for number in self.layers(layer)]
         mean: Numbers = np.mean(layers, axis=0)
         return mean
 
@@ -124,14 +124,14 @@ class WordWeights:
         """The weights of all or some query words, a few rows at a time, pooled exactly."""
         count = len(self.words)
         queries = range(count) if queries is None else queries
-        for place in self.layers(layer):
-            heads = self.heads(place, head)
-            part = self.attentions[place].select(head=slice(heads.start, heads.stop))
+        for number in self.layers(layer):
+            heads = self.heads(number, head)
+            part = self.attentions[number].select(head=slice(heads.start, heads.stop))
             step = max(1, BLOCK // (count * len(heads)))
             for first in range(queries.start, queries.stop, step):
                 rows = self.edges[first : min(first + step, queries.stop) + 1]
                 pooled = part.pooled(row_edges=rows, column_edges=self.edges, pool="words")
-                yield WordRows(place, heads, first, numpy_of(pooled.array).astype(np.float64))
+                yield WordRows(number, heads, first, numpy_of(pooled.array).astype(np.float64))
 
     def mean_blocks(
         self, layer: int | None, head: int | None, queries: range | None = None
@@ -189,13 +189,13 @@ def value_grams(values: Array, w_o: Array | None, heads: int, words: Sequence[tu
     words    the tokens [first, last) of each word
     """
     dim, group = values.shape[-1], heads // values.shape[0]
-    found = []
+    parts = []
     for head in range(heads):
         value = numpy_of(values[head // group]).astype(np.float64)  # (key, value_dim)
         part = None if w_o is None else numpy_of(w_o)[:, head * dim : (head + 1) * dim].astype(np.float64)
         product = value if part is None else value @ (part.T @ part)
-        found.append(np.concatenate([(product[a:b] @ value[a:b].T).ravel() for a, b in words]))
-    return np.maximum(np.stack(found), 0) if all(b - a == 1 for a, b in words) else np.stack(found)
+        parts.append(np.concatenate([(product[a:b] @ value[a:b].T).ravel() for a, b in words]))
+    return np.maximum(np.stack(parts), 0) if all(b - a == 1 for a, b in words) else np.stack(parts)
 
 
 def mean_over_heads(attention: Attention, heads: Sequence[int] | None = None, queries: Any = None) -> Numbers:

@@ -42,11 +42,11 @@ def words_of(tokens: Sequence[Token], text: str) -> tuple[Word, ...]:
 
 def _runs(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
     first = 0
-    for place in range(1, len(tokens) + 1):
-        alone = place == len(tokens) or not tokens[place].joined or tokens[place].special or tokens[first].special
-        if alone and place > first:
-            yield first, place
-            first = place
+    for index in range(1, len(tokens) + 1):
+        alone = index == len(tokens) or not tokens[index].joined or tokens[index].special or tokens[first].special
+        if alone and index > first:
+            yield first, index
+            first = index
 
 
 def _spelling(pieces: Sequence[Token], text: str) -> str:
@@ -78,9 +78,9 @@ def tokens_of(words: Sequence[str], text: str | None) -> tuple[str, tuple[Token,
     """One token per word, with its position in the text; without a text, the words are joined by spaces."""
     whole, at = " ".join(words) if text is None else text, 0
     tokens = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         found = whole.find(word, at)
         start, stop = (at, at) if found < 0 else (found, found + len(word))
-        tokens.append(Token(word, place, start, stop))
+        tokens.append(Token(word, index, start, stop))
         at = stop
     return whole, tuple(tokens)

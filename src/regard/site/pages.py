@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -15,9 +15,13 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from regard.output import family
+from regard.viewer.page import code, policy_of, program
+
 ANSWER = "<details><summary>Answer</summary>"  # the only markup of a document that is kept: a hidden answer
 ANSWER_ENDS = "</details>"
-STYLE = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
+FIGURES_ENTRY = "hosts/figures.js"
+STYLE = (Path(__file__).parent / "site.css").read_text(encoding="utf-8") + family.style()
 STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; img-src 'self'; base-uri 'none'; form-action 'none'"
 
@@ -92,26 +96,27 @@ def source_page(name: str, text: str) -> Page:
     return Page(name, body, ())
 
 
-def document(page: Page, path: str, header: Sequence[HeaderLink], *, label: str = "") -> str:
+def document(
+    page: Page, path: str, header: Sequence[HeaderLink], *, label: str = "", figures: Iterable[str] = ()
+) -> str:
     """A page of the site as an HTML document.
 
-    path    where it is in the site
-    label   that of the header's link which this page belongs to
+    path      where it is in the site
+    label     that of the header's link which this page belongs to
+    figures   the blocks of readings that its live figures show; without figures, nothing in the page is run
     """
-    home = escape(relative(path, "index.html"))
-    links = "".join(
-        f'<a href="{escape(relative(path, link.page))}"{" aria-current=page" * (link.label == label)}>'
-        f"{escape(link.label)}</a>"
-        for link in header
-    )
+    blocks = list(figures)
+    script, style = code(FIGURES_ENTRY) if blocks else ("", "")
+    policy = policy_of([script], [STYLE, style], "").replace("img-src", "img-src 'self'") if blocks else POLICY
+    program_parts = "".join(program(script, style, blocks)) if blocks else ""
+    links = {link.label: relative(path, link.page) for link in header}
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(page.title)} · Regard</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f'<header><nav aria-label="Site"><a class="name" href="{home}">Regard</a>{links}'
-        f"</nav></header>\n<main>\n{page.body}</main>\n</body>\n</html>\n"
+        f"{family.header(links, label)}<main>\n{page.body}</main>\n{program_parts}</body>\n</html>\n"
     )
 
 

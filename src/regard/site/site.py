@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from regard import atomic_file, errors, examples
 from regard.heads import profile
 from regard.models.model import Model
-from regard.site.course import links, without_live
+from regard.site.course import figure_blocks, links, placed, with_figures, without_live
 from regard.site.pages import HeaderLink, document, markdown_page, relative, source_page
 from regard.viewer import heads_page, page, web_model
 
 SENTENCE = "kids"  # the example on the front door
 SOURCES = (".py",)
 PICTURES = (".svg", ".png")
+RECORDED = "relations"  # the film that every site has: docs/record_film.py
 CONTENTS = "read.html"  # docs/index.md; index.html is the front door
+MANIFEST = "regard-site.json"  # the files of the site, so that another one in the same folder removes what is gone
 
 
 def write(
@@ -37,46 +41,84 @@ def write(
     """
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    header = [HeaderLink("Try it", "index.html"), HeaderLink("Read", CONTENTS), HeaderLink("Heads", "heads.html")]
-    header += [HeaderLink("Learning", "films.html")] if films else []
+    before = _listed(out)
+    header = [
+        HeaderLink(page.FRONT, "index.html"), HeaderLink("Read", CONTENTS), HeaderLink("Heads", "heads.html"),
+        HeaderLink("Learning", "films.html"),
+    ]  # fmt: skip
     navigation = {link.label: link.page for link in header}
     tell("The front door")
     reading = model.read(str(examples.named(SENTENCE).content))
     web_model.write(model, out / "model")
+    model_files = {f"model/{path.name}" for path in (out / "model").iterdir()}
     page.save(reading, out / "index.html", links=navigation, model_at="model/model.json")
     tell("What heads do")
     maps = heads_page.maps(model)
     data = profile.profile_texts(model, [reading.text for reading in maps]).data()
     heads_page.save(out / "heads.html", [data], [maps], links=navigation)
-    if films:
-        _write_films(out, films, header, navigation, tell)
+    film_files = _write_films(out, films, header, navigation, tell)
     tell("Lessons and documentation")
-    _write_documents(out, header)
+    written = {"index.html", "heads.html", *model_files, *film_files, *_write_documents(out, header, model)}
+    _remove(out, before - written)
+    atomic_file.write(out / MANIFEST, json.dumps(sorted(written), indent=1) + "\n")
     return out / "index.html"
+
+
+def _listed(out: Path) -> set[str]:
+    """The files that an earlier site wrote here, by its manifest; paths that lead out of the folder do not count."""
+    try:
+        names = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return set()
+    paths = {name: PurePosixPath(name) for name in names if isinstance(name, str)} if isinstance(names, list) else {}
+    return {name for name, path in paths.items() if path.parts and not path.is_absolute() and ".." not in path.parts}
+
+
+def _remove(out: Path, names: set[str]) -> None:
+    """Files of an earlier site that are gone, and folders that are empty then; nothing outside the site's folder."""
+    inside = out.resolve()
+    for path in (out / name for name in sorted(names)):
+        if inside in path.parent.resolve().parents or inside == path.parent.resolve():
+            path.unlink(missing_ok=True) if path.is_symlink() or path.is_file() else None
+        folder = path.parent
+        while folder != out and folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _write_films(
     out: Path, folders: Sequence[str | os.PathLike[str]], header: Sequence[HeaderLink], navigation: dict[str, str],
     tell: Callable[[str], None],
-) -> None:  # fmt: skip
-    from regard.training.record import Record  # with PyTorch, which the rest does not need
+) -> set[str]:  # fmt: skip
+    """A page per film and their list; the files written. The recorded film comes first, unless a run has its name."""
     from regard.viewer import training_page
 
     lines = ["# Watch heads learn", "", "Each film shows a small model while it is trained: drag the slider.", ""]
+    pages: dict[str, tuple[str, Iterator[str]]] = {}
+    (out / "films").mkdir(exist_ok=True)
+    if not any(Path(folder).name == RECORDED for folder in folders):
+        packed = gzip.decompress((Path(__file__).parent / f"{RECORDED}.film.gz").read_bytes())
+        below = {label: relative("films/x.html", path) for label, path in navigation.items()}
+        film = training_page.film_page(f"Training on {RECORDED}", packed, below)
+        pages[RECORDED] = training_page.ABOUT[RECORDED], film
     for folder in folders:
+        from regard.training.record import Record  # with PyTorch, which the rest does not need
+
         name = Path(folder).name
-        tell(f"Film of {name}")
         record = Record.load(folder)
-        below = {label: relative(f"films/{name}.html", path) for label, path in navigation.items()}
-        (out / "films").mkdir(exist_ok=True)
-        training_page.save(record, out / "films" / f"{name}.html", links=below)
-        lines.append(f"- [{name}](films/{name}.html): {training_page.ABOUT.get(record.task, '')}")
+        below = {label: relative("films/x.html", path) for label, path in navigation.items()}
+        pages[name] = training_page.ABOUT.get(record.task, ""), training_page.pieces(record, below)
+    for name, (about, pieces) in pages.items():
+        tell(f"Film of {name}")
+        atomic_file.write(out / "films" / f"{name}.html", pieces)
+        lines.append(f"- [{name}](films/{name}.html): {about}")
     found = markdown_page("\n".join(lines), lambda path: path)
     atomic_file.write(out / "films.html", document(found, "films.html", header, label="Learning"))
+    return {"films.html", *(f"films/{name}.html" for name in pages)}
 
 
-def _write_documents(out: Path, header: Sequence[HeaderLink]) -> None:
-    """docs/index.md and everything that it leads to, as pages; pictures are copied."""
+def _write_documents(out: Path, header: Sequence[HeaderLink], model: Model) -> set[str]:
+    """docs/index.md and everything that it leads to, as pages; pictures are copied. The files written."""
     documents = _documents()
     start = PurePosixPath("docs/index.md")
     waiting, seen = deque([start]), {start}
@@ -95,6 +137,7 @@ def _write_documents(out: Path, header: Sequence[HeaderLink]) -> None:
             return relative(target, _target(leads_to)) if _is_known(documents, leads_to) else None
 
         text, live = without_live(text)
+        text, figures = with_figures(text) if source.suffix == ".md" else (text, [])
         found = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
         for written in found.targets:
             leads_to = _resolved(source, written)
@@ -103,8 +146,10 @@ def _write_documents(out: Path, header: Sequence[HeaderLink]) -> None:
                 waiting.append(leads_to)
         (out / target).parent.mkdir(parents=True, exist_ok=True)
         around = links(source, target, live, documents)
-        found = replace(found, body=around + found.body + around)
-        atomic_file.write(out / target, document(found, target, header, label="Read"))
+        found = replace(found, body=around + placed(found.body, figures) + around)
+        blocks = figure_blocks(figures, model) if figures else ()
+        atomic_file.write(out / target, document(found, target, header, label="Read", figures=blocks))
+    return {_target(source) for source in seen}
 
 
 def _documents() -> Path:

@@ -7,30 +7,41 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard import atomic_file, errors, examples
-from regard.slides.attention_parts import eight_heads, intuition, matrices, matrix_form, table
-from regard.slides.deck import Deck, Slide, fit
+from regard.slides.attention_parts import eight_heads, intuition, matrices, matrix_form, purpose, table
+from regard.slides.deck import Deck, Slide, SlideGrid, fit
 from regard.slides.lecture import Lecture
-from regard.slides.lesson_parts import blocks, fixed, learning, look_up, positions, roles, root
+from regard.slides.lesson_parts import blocks, fixed, learning, look_up, positions, probability, roles, root
+from regard.slides.live import live_numbers
+from regard.slides.svg import slide_svg
+from regard.teaching.hand_check.inputs import parse_product
 
 PARTS: dict[str, Callable[[Lecture], Iterator[Slide]]] = {
     "intuition": intuition,
     "matrices": matrices,
+    "purpose": purpose,
     "table": table,
     "matrix-form": matrix_form,
     "heads": eight_heads,
+    "blocks": blocks,
     "look-up": look_up,
     "root": root,
-    "positions": positions,
-    "roles": roles,
     "fixed": fixed,
-    "blocks": blocks,
+    "roles": roles,
+    "probability": probability,
+    "positions": positions,
     "learning": learning,
 }
-FORMATS = (".pptx", ".pdf", ".html")
+DECKS, FIGURES = (".pptx", ".pdf", ".html"), (".svg", ".png")
+FORMATS = (*DECKS, *FIGURES)
 
 
 def deck_of(
-    text: str | None = None, parts: Sequence[str] | None = None, *, symbols: bool = False, model: str = "minilm"
+    text: str | None = None,
+    parts: Sequence[str] | None = None,
+    *,
+    symbols: bool = False,
+    model: str = "minilm",
+    product: str | None = None,
 ) -> Deck:
     """Slides about a sentence, with numbers that are computed from it.
 
@@ -38,19 +49,27 @@ def deck_of(
     parts     names from `PARTS`, in the order of the slides; all of them by default
     symbols   q₁·k₁ and a₁₂ instead of numbers in the table
     model     whose heads the slides on trained attention show
+    product   "x W^T" for lectures that write Q = X · Wᵀ
     """
-    lecture = Lecture(examples.named("kids").content if text is None else text.strip(), symbols, model)
+    lecture = Lecture(
+        examples.named("kids").content if text is None else text.strip(), symbols, model, parse_product(product)
+    )
     if not lecture.all_words:
         raise errors.OptionError('The text contains no word: give one, as in regard slides "The cat sat".')
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
-        raise errors.option("part", unknown[0], f"one of {', '.join(PARTS)}")
+        guess = errors.did_you_mean(unknown[0], PARTS)
+        raise errors.OptionError(f"`part` is {unknown[0]!r}, not one of {', '.join(PARTS)}.{guess}")
     slides = [
-        replace(slide, part=name, notes=(*slide.notes, f"This slide: regard slides {lecture.quoted} --part {name}"))
+        replace(slide, part=name, notes=(*slide.notes, f"This slide: {lecture.command} --part {name}"))
         for name in parts or PARTS
         for slide in PARTS[name](lecture)
     ]
-    return Deck(lecture.text, fit(slides))
+    return Deck(lecture.text, fit(slides), live_numbers(lecture) if any(_is_live(slide) for slide in slides) else None)
+
+
+def _is_live(slide: Slide) -> bool:
+    return any(isinstance(element, SlideGrid) and element.live for element in slide.elements)
 
 
 def content(deck: Deck, ending: str) -> str | bytes:
@@ -70,6 +89,12 @@ def content(deck: Deck, ending: str) -> str | bytes:
     raise errors.option("path", ending, "a name that ends in .pptx, .pdf or .html")
 
 
-def save(deck: Deck, path: str | Path) -> Path:
-    """Write a deck in the format of its ending."""
-    return atomic_file.write(path, content(deck, Path(path).suffix.lower()))
+def save(deck: Deck, path: str | Path) -> list[Path]:
+    """Write a deck in the format of its ending; .svg and .png are one figure per slide, numbered."""
+    path, ending = Path(path), Path(path).suffix.lower()
+    if ending not in FIGURES:
+        return [atomic_file.write(path, content(deck, ending))]
+    digits = len(str(len(deck.slides)))
+    names = [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, len(deck.slides) + 1)]
+    names = [path] if len(names) == 1 else names
+    return [slide_svg(slide).save(name) for slide, name in zip(deck.slides, names, strict=True)]

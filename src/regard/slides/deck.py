@@ -7,8 +7,9 @@ Places and sizes are decided here, in points of a slide of 960 × 540, so that a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from regard.output.characters import fitted, printable, text_width, wrapped
 from regard.output.svg import Svg
@@ -21,7 +22,7 @@ LINE = 1.35  # height of a line of text
 ROW = 1.7  # height of a row of a table, in font sizes
 PADDING = 9.0  # left and right of a cell's text
 APART = 16.0  # between two elements
-TABLE_SIZES = (22.0, 20.0, 18.0)
+TABLE_SIZES = (28.0, 25.0, 22.0, 20.0, 18.0)
 LEAST_FIGURE = 160.0  # height
 
 
@@ -46,6 +47,7 @@ class SlideGrid:
     new_column: int | None = None  # the column that this click adds
     shades: tuple[tuple[float, ...], ...] = ()  # of cells, from 0 to 1; empty for none
     sum_row: bool = False  # whether the last row is a sum
+    live: tuple[tuple[str, ...], ...] = ()  # names of cells that an HTML deck computes again; see `live.js`
 
     def is_left(self, column: int) -> bool:
         """Whether a column is aligned at the left."""
@@ -82,6 +84,7 @@ class Deck:
 
     title: str
     slides: tuple[Slide, ...]
+    live: Mapping[str, Any] | None = None  # what live numbers are computed from
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
             left=tuple(table.is_left(column) for column in group),
             new_column=group.index(table.new_column) if table.new_column in group else None,
             shades=tuple(tuple(row[column] for column in group) for row in table.shades),
+            live=tuple(tuple(row[column] for column in group) for row in table.live),
         )
 
 
@@ -151,6 +155,7 @@ def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
             table,
             rows=table.rows[start:end],
             shades=table.shades[start:end],
+            live=table.live[start:end],
             marked_row=marked - start if marked is not None and start <= marked < end else None,
             sum_row=table.sum_row and end == len(table.rows),
         )

@@ -1,13 +1,15 @@
-"""A deck as one HTML file: arrow keys, a pointer, notes, and one page per slide when printed."""
+"""A deck as one HTML file: arrow keys, a pointer, notes, live numbers, and one page per slide when printed."""
 
 from __future__ import annotations
 
+import json
 from html import escape
 
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
 from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
+from regard.slides.live import live_script
 from regard.slides.runs import cells, runs
 
 STYLE = f"""
@@ -30,6 +32,10 @@ white-space:pre-wrap}}
 .notes aside.shown{{display:block}}
 #pointer{{display:none;position:fixed;width:26px;height:26px;margin:-13px;border-radius:50%;background:#d2232acc;
 pointer-events:none}}
+[data-component]{{border-bottom:2px dotted {colours.ACCENT};cursor:text;padding:0 1px}}
+[data-component]:focus{{outline:2px solid {colours.ACCENT};border-radius:2px}}
+.changed section[data-part=heads]::after{{content:"Numbers of the embeddings before the change";position:absolute;
+right:{LEFT}px;bottom:6px;font-size:18px;color:{colours.MUTED}}}
 .pointing{{cursor:none}}.pointing #pointer{{display:block}}
 @media print{{@page{{size:{WIDTH}px {HEIGHT}px;margin:0}}body{{overflow:visible;background:#fff}}
 section{{display:block;position:relative;left:0;top:0;transform:none;break-after:page}}aside,#pointer{{display:none}}}}
@@ -73,17 +79,21 @@ def html(deck: Deck) -> str:
     body = "\n".join(map(_section, deck.slides))
     notes = "\n".join(f"<aside>{escape(printable(chr(10).join(slide.notes)))}</aside>" for slide in deck.slides)
     notes = notes.replace("↵", "\n")
+    script = SCRIPT
+    if deck.live is not None:
+        script += "const live = " + json.dumps(deck.live, separators=(",", ":")) + ";\n" + live_script()
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n{notes}\n"
-        f'<div id="pointer"></div><script>{SCRIPT}</script></body></html>\n'
+        f'<div id="pointer"></div><script>{script}</script></body></html>\n'
     )
 
 
 def _section(slide: Slide) -> str:
     parts = "\n".join(map(_part, place(slide)))
-    return f'<section aria-label="{escape(printable(slide.title))}"><h1>{_text(slide.title)}</h1><hr>{parts}</section>'
+    attributes = f'data-part="{slide.part}" aria-label="{escape(printable(slide.title))}"'
+    return f"<section {attributes}><h1>{_text(slide.title)}</h1><hr>{parts}</section>"
 
 
 def _part(placed: Placed) -> str:
@@ -104,9 +114,23 @@ def _part(placed: Placed) -> str:
         for column, cell in enumerate(row):
             names = ["left"] * element.is_left(column) + ["bold"] * cell.bold + ["heavy"] * cell.heavy
             style = f' style="background:{cell.fill};color:{cell.ink}"' if cell.fill else ""
-            line.append(f'<{tag} class="{" ".join(names)}"{style}>{_text(cell.text)}</{tag}>')
+            live = element.live[number - 1][column] if number and element.live else ""
+            style += f' data-live="{live}"' if live else ""
+            content = _components(cell.text) if live.startswith("x ") else _text(cell.text)
+            line.append(f'<{tag} class="{" ".join(names)}"{style}>{content}</{tag}>')
         rows.append(f'<tr style="height:{ROW * placed.size:.1f}px">{"".join(line)}</tr>')
     return f'<table class="part" style="{where}"><colgroup>{columns}</colgroup>{"".join(rows)}</table>'
+
+
+def _components(vector: str) -> str:
+    """The numbers of an embedding, which can be changed."""
+    numbers = [part for part in vector.split() if part != "…"]
+    shown = [
+        f'<span contenteditable="true" role="textbox" aria-label="component {place + 1}" data-component="{place}">'
+        f"{escape(number)}</span>"
+        for place, number in enumerate(numbers)
+    ]
+    return " ".join([*shown, *(["…"] if vector.endswith("…") else [])])
 
 
 def _text(content: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,18 +13,24 @@ from numpy.typing import NDArray
 
 from regard.arrays import numpy_of
 from regard.models.model import model
+from regard.output.matrix_figures import Factor, product, sentence
 from regard.output.svg import Svg, fit_box
 from regard.reading import Reading
 from regard.reading.weights import WordWeights
-from regard.slides.deck import INNER, Slide, SlideText
+from regard.slides.deck import INNER, Slide, SlideGrid, SlideText
 from regard.tables import digits_for, printed_number
+from regard.teaching.hand_check.inputs import PRODUCTS, Product
 from regard.teaching.traced_attention import Traced, traced
 from regard.teaching.words import words_of
 from regard.trace import Trace
+from regard.trace.labels import numbered
 
 WIDTH = 64  # of vectors, so that √d_k = 8
 SHOWN = 4  # components of a vector on a slide
 MOST_WORDS = 7  # of the sentence in tables and matrices
+MOST_SENTENCE = 18  # words of the sentence where it is written out
+WEIGHT_NAMES = ("W_Q", "W_K", "W_V", "W_O")
+WEIGHTS = re.compile(r"(?<=· )W_[QKVO]\b(?!ᵀ)")  # where x or X is multiplied by them
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -34,6 +41,16 @@ class Lecture:
     text: str
     symbols: bool = False  # q₁·k₁ instead of numbers
     model: str = "minilm"
+    product: Product = PRODUCTS[0]  # "x W^T" for lectures that write Q = X · Wᵀ
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether W is written as in Q = X · Wᵀ."""
+        return self.product != PRODUCTS[0]
+
+    def written(self, text: str) -> str:
+        """A formula with W as this lecture writes it."""
+        return WEIGHTS.sub(r"\g<0>ᵀ", text) if self.is_transposed else text
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
@@ -46,6 +63,11 @@ class Lecture:
         return self.all_words[:MOST_WORDS]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """These words as tables name them: the second "the" is the:2."""
+        return tuple(numbered(self.words))
+
+    @property
     def shortened(self) -> tuple[SlideText, ...]:
         """A line that says so, where words are left out."""
         left = len(self.all_words) - len(self.words)
@@ -54,7 +76,12 @@ class Lecture:
     @cached_property
     def steps(self) -> Traced:
         """One head of d_k = 64 on random embeddings and weights."""
-        return traced(self.words, width=WIDTH)
+        return traced(self.words, width=WIDTH, product=self.product)
+
+    @cached_property
+    def positioned(self) -> Traced:
+        """The same head after positions are added to the embeddings."""
+        return traced(self.words, width=WIDTH, positions="sinusoidal")
 
     @cached_property
     def trace(self) -> Trace:
@@ -74,17 +101,59 @@ class Lecture:
     @property
     def quoted(self) -> str:
         """The sentence as an argument in a shell."""
-        escaped = self.text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
-        return f'"{escaped}"'
+        return quoted(self.text)
+
+    def steps_command(self, options: str = "") -> str:
+        """The command that computes the numbers of tables and matrices, which are about the words shown."""
+        return f"regard steps {quoted(' '.join(self.words))} --width {WIDTH}{options}"
+
+    @property
+    def command(self) -> str:
+        """The command that makes the slides of this lecture."""
+        options = " --symbols" * self.symbols + f' --product "{self.product}"' * self.is_transposed
+        return f"regard slides {self.quoted}{options}"
 
     def slide(self, title: str, *elements: Any, command: str = "", notes: Sequence[str] = ()) -> Slide:
         """A slide whose notes say which command shows the same."""
+        if self.is_transposed and command.startswith("regard steps"):
+            command += f' --product "{self.product}"'
         made = (f"The same in the terminal: {command}",) if command else ()
-        return Slide(title, elements, (*notes, *made))
+        return Slide(self.written(title), tuple(map(self._as_written, elements)), (*notes, *made))
+
+    def _as_written(self, element: Any) -> Any:
+        """Text and tables with W as this lecture writes it."""
+        if isinstance(element, SlideText):
+            return replace(element, paragraphs=tuple(map(self.written, element.paragraphs)))
+        if isinstance(element, SlideGrid):
+            headings = tuple(map(self.written, element.headings))
+            return replace(
+                element, headings=headings, rows=tuple(tuple(map(self.written, row)) for row in element.rows)
+            )
+        return element
+
+    def product_figure(self, factors: Sequence[Factor | str], height: float = 345.0) -> Svg:
+        """A product of matrices, W transposed where the lecture writes it so."""
+        shown = [
+            replace(factor, name=f"{factor.name}ᵀ")
+            if isinstance(factor, Factor) and self.is_transposed and factor.name in WEIGHT_NAMES and before == "·"
+            else factor
+            for before, factor in zip(("", *factors), factors, strict=False)
+        ]
+        return slide_figure(lambda: product(shown), height)
 
     def array(self, name: str) -> Any:
         """A step of the one head, (row, …)."""
         return numpy_of(self.trace[name])[0]
+
+
+def quoted(text: str) -> str:
+    r"""A text as an argument in a shell.
+
+    >>> quoted('It costs $5')
+    '"It costs \\$5"'
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'"{escaped}"'
 
 
 def slide_figure(draw: Callable[[], Svg], height: float = 345.0) -> Svg:
@@ -97,6 +166,32 @@ def weights_of_word(reading: Reading, layer: int, head: int, query: int) -> NDAr
     by_word = WordWeights((reading.attention(layer),), reading.words)
     rows = by_word.rows(reading.words[query], 0, reading.head_numbers.index(head))
     return np.asarray(next(row for _, _, row in rows), np.float64)
+
+
+def sentence_elements(
+    words: Sequence[str], weights: Any, query: int, key: int | None = None, *, numbers: bool = True
+) -> tuple[Svg | SlideText, ...]:
+    """One query's weights on a sentence; of a long one the words around the query and the key, which a line says."""
+    row = np.asarray(weights, np.float64)
+    key = int(np.argmax(np.where(np.arange(len(row)) == query, -1.0, row))) if key is None else key
+    if len(words) <= MOST_SENTENCE:
+        return (sentence(words, row, query, key=key, numbers=numbers, caption=False),)
+    near = sorted(range(len(words)), key=lambda place: min(abs(place - query), abs(place - key)))
+    kept = sorted(near[: MOST_SENTENCE - 3])
+    shown: list[tuple[str, float, int]] = []  # word, weight, place; … for the words of a gap
+    for place in range(len(words)):
+        if place in kept:
+            shown.append((words[place], row[place], place))
+        elif shown and shown[-1][0] == "…":
+            shown[-1] = ("…", shown[-1][1] + row[place], -1)
+        else:
+            shown.append(("…", row[place], -1))
+    places = [place for _, _, place in shown]
+    drawn = sentence(
+        [word for word, _, _ in shown], [weight for _, weight, _ in shown], places.index(query),
+        key=places.index(key), numbers=numbers, caption=False,
+    )  # fmt: skip
+    return drawn, remark(f"{len(kept)} of {len(words)} words are shown: those around both; … is the rest.")
 
 
 def read(name: str, text: str) -> Reading:

@@ -8,18 +8,34 @@ from typing import Any
 import numpy as np
 
 from regard import examples
-from regard.errors import OptionError
+from regard.errors import OptionError, count
 from regard.heads.roles import TREEBANK
 from regard.heads.sentence_relations import answer_in
 from regard.layers import FeedForward
 from regard.output.lesson_figures import block as block_figure
 from regard.output.lesson_figures import positions as positions_figure
-from regard.output.matrix_figures import Factor, product, sentence
+from regard.output.matrix_figures import Factor, product
+from regard.reading import Reading
+from regard.slides.attention_parts import table_of
 from regard.slides.deck import Slide, SlideGrid, SlideText
-from regard.slides.lecture import WIDTH, Lecture, index, number, read, remark, slide_figure, vector, weights_of_word
+from regard.slides.lecture import (
+    MOST_SENTENCE,
+    WIDTH,
+    Lecture,
+    index,
+    number,
+    quoted,
+    read,
+    remark,
+    sentence_elements,
+    slide_figure,
+    vector,
+    weights_of_word,
+)
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
+from regard.teaching.recorded import recorded
 from regard.teaching.scaled_scores import scaling_lesson
 
 
@@ -115,12 +131,18 @@ def positions(lecture: Lecture) -> Iterator[Slide]:
     command = f"regard positions sinusoidal --length {len(words)} --width {WIDTH}"
     headings = "Word", "embedding e", "position p", "x = e + p"
     for last in (2, 3, 4):
-        table = SlideGrid(headings[:last], tuple(row[:last] for row in rows), new_column=last - 1)
+        live = (
+            ()
+            if lecture.symbols
+            else tuple(("", f"x {place}", "", f"p.x {place}")[:last] for place in range(len(words)))
+        )
+        table = SlideGrid(headings[:last], tuple(row[:last] for row in rows), new_column=last - 1, live=live)
         says = remark("Added, not concatenated: the width stays 64. Attention alone does not know the order of words.")
         yield lecture.slide("Positions: x = embedding + position", table, says, *lecture.shortened, command=command)
     drawn = slide_figure(lambda: positions_figure(position_lesson("sinusoidal", length=10, width=10)), 370.0)
     says = remark("Sine and cosine of slower and slower waves: nearby positions have similar vectors.")
     yield lecture.slide("Every position has its own pattern", drawn, says, command="regard positions sinusoidal")
+    yield from table_of(lecture, 0, clicks=False, positions=True)
 
 
 # Sentences on which the head that is known for a relation shows it.
@@ -142,13 +164,13 @@ def roles(lecture: Lecture) -> Iterator[Slide]:
         if answer is None or answer.role is None:
             continue
         link, role = answer.link, answer.role
-        command = f'regard see "{text}" --relation "{relation}"'
+        command = f'regard see "{text}" --head "{relation}"'
         words = [word.text for word in reading.words]
         row = weights_of_word(reading, link.layer, link.head, link.query)
         says = f"Layer {link.layer}, head {link.head}: {role.arrow}, right for {number(role.accuracy)} of "
         says += f"{role.words:,} words of {TREEBANK} (best fixed offset: {number(role.offset_accuracy)})."
-        drawn = sentence(words, row, link.query, key=link.key, caption=False)
-        yield lecture.slide(f"A head for {name}", drawn, remark(says), command=command)
+        drawn = sentence_elements(words, row, link.query, link.key)
+        yield lecture.slide(f"A head for {name}", *drawn, remark(says), command=command)
         rows.append((name, f"{link.layer}.{link.head}", f"{words[link.query]} → {words[link.key]}",
                      number(row[link.key]), number(role.accuracy)))  # fmt: skip
     headings = "relation", "head", "link", "weight", "treebank"
@@ -156,21 +178,66 @@ def roles(lecture: Lecture) -> Iterator[Slide]:
     caution = remark("Heads are named layer.head. The treebank's score is how often the head is right; a weight shows "
                      "where a head attends, not why a model gives its answer.")  # fmt: skip
     yield lecture.slide("Which head does what", table, caution, command="regard heads treebank dev.conllu")
-    own = []
+    yield _same_heads(lecture, lecture.reading, lecture.text)
+    yield _judged(lecture)
+
+
+def _same_heads(lecture: Lecture, reading: Any, text: str) -> Slide:
+    """What the heads of each relation link in another sentence."""
+    rows = []
+    command = f"regard see {lecture.quoted}"
     for relation, name, _ in SHOWN_BY:
-        answer = _answer(lecture.reading, relation)
-        labels = lecture.reading.labels
+        answer, labels = _answer(reading, relation), reading.labels
         if answer is None:
-            own.append((name, "", "no link that can be this", ""))
-        else:
-            link = answer.link
-            weight = weights_of_word(lecture.reading, link.layer, link.head, link.query)[link.key]
-            own.append(
-                (name, f"{link.layer}.{link.head}", f"{labels[link.query]} → {labels[link.key]}", number(weight))
-            )
-    table = SlideGrid(headings[:4], tuple(own), left=(True, False, True, False))
-    yield lecture.slide("The same heads on this sentence", table, remark(lecture.text),
-                        command=f"regard see {lecture.quoted} --relation whose")  # fmt: skip
+            rows.append((name, "", "none", ""))
+            continue
+        link, command = answer.link, f"regard see {lecture.quoted} --head {relation}"
+        weight = weights_of_word(reading, link.layer, link.head, link.query)[link.key]
+        rows.append((name, f"{link.layer}.{link.head}", f"{labels[link.query]} → {labels[link.key]}", number(weight)))
+    table = SlideGrid(("relation", "head", "link", "weight"), tuple(rows), left=(True, False, True, False))
+    shown = text if len(text) < 160 else f"{text[:150]} …"
+    says = remark(shown, "The strongest link that each head can make, right or wrong.")
+    return lecture.slide("The same heads on this sentence", table, says, command=command)
+
+
+# “Keys on the table belong to Sarah”: what the sentence says, by hand, beside what the heads link.
+HARD = "Keys on the table belong to Sarah"
+SAYS = {
+    "whose": ("the keys are Sarah's", None),
+    "where": ("on the table", ("table", "on")),
+    "object": ("no object", None),
+    "subject": ("Keys belong", ("Keys", "belong")),
+    "when": ("no time", None),
+}
+
+
+def _judged(lecture: Lecture) -> Slide:
+    """A sentence on which heads fail, judged by hand."""
+    reading = read(lecture.model, HARD)
+    rows, heads = [], []
+    for relation, name, _ in SHOWN_BY:
+        meaning, pair = SAYS[relation]
+        answer = _answer(reading, relation)
+        if answer is None:
+            verdict = "missed" if relation == "whose" else "right"
+            rows.append((name, meaning, "none", "", verdict))
+            continue
+        link = answer.link
+        ends = reading.labels[link.query], reading.labels[link.key]
+        heads.append(f"{link.layer}.{link.head}")
+        verdict = "right" if pair is not None and set(ends) == set(pair) else "wrong"
+        rows.append((name, meaning, " → ".join(ends), heads[-1], verdict))
+    twice = [head for head in dict.fromkeys(heads) if heads.count(head) > 1]
+    same = (
+        f" Head {twice[0]} answers {heads.count(twice[0])} of the questions: a head need not have one role."
+        if twice
+        else ""
+    )
+    headings = "relation", "the sentence says", "the head links", "head", "by hand"
+    table = SlideGrid(headings, tuple(rows), left=(True, True, True, False, True))
+    command = f'regard see "{HARD}" --head "spatial relationship"'
+    says = remark(f"A score of 0.7 on a treebank is not 1.0 on your sentence.{same}")
+    return lecture.slide(HARD, table, says, command=command)
 
 
 def _answer(reading: Any, relation: str) -> Any:
@@ -204,39 +271,113 @@ def fixed(lecture: Lecture) -> Iterator[Slide]:
         remark(f"The same head, layer {link.layer}, head {link.head} of {first.model}; at most 8 words are drawn."),
         command=command,
     )  # fmt: skip
-    phone = read(lecture.model, PHONE)
-    found = phone.opening("It", layer=3, head=1)
-    assert found.key is not None  # the paragraph is fixed
-    reach = abs(found.key - found.query)
-    weight = weights_of_word(phone, 3, 1, found.query)[found.key]
-    rows_of_window = tuple(
-        (f"a window of {size}", f"{size // 2} words each way", "yes" if reach <= size // 2 else "no")
-        for size in (3, 5, 7)
+    yield from _windows(lecture)
+
+
+WINDOWS = (3, 5, 7)
+REACH = (3, 1)  # layer and head of minilm that leads pronouns back to their nouns
+PAIRS = (("sarah", "them"), ("sarah", "It"), ("jake", "It"), ("jake", "he"))
+
+
+def _pronoun(reading: Reading) -> str | None:
+    """The pronoun of a passage that the slides follow; the first of these that it has."""
+    words = [word.text for word in reading.words]
+    return next((word for word in ("It", "them", "they", "it", "she", "he") if word in words), None)
+
+
+def _windows(lecture: Lecture) -> Iterator[Slide]:
+    """What windows of 3, 5 and 7 words see around a pronoun, and where a head leads it."""
+    layer, head = (
+        REACH if lecture.model == "minilm" else (lecture.reading.opening().layer, lecture.reading.opening().head)
     )
-    pair = f"{phone.labels[found.query]} → {phone.labels[found.key]}"
-    yield lecture.slide(
-        "A convolution's window, and a head's reach",
-        SlideText((PHONE,), 20.0),
-        SlideGrid(("", "reaches", f"sees {pair}?"),
-             (*rows_of_window, ("head 3.1", f"any word: weight {number(weight)} at distance {reach}", "yes")),
-             left=(True, True, True)),
-        command=f'regard see "{PHONE}" --query It --layer 3 --head 1',
-    )  # fmt: skip
+    reading, pronoun = lecture.reading, _pronoun(lecture.reading)
+    if len(reading.words) <= MOST_SENTENCE or pronoun is None:
+        reading, pronoun = read(lecture.model, str(examples.named("jake").content)), "It"
+    words = [word.text for word in reading.words]
+    query = words.index(pronoun)
+    row = weights_of_word(reading, layer, head, query)
+    key = int(np.argmax(np.where(np.arange(len(words)) == query, -1.0, row)))
+    command = f"regard see {quoted(reading.text)} --query {pronoun} --layer {layer} --head {head}"
+    near = np.abs(np.arange(len(words)) - query)
+    for size in WINDOWS:
+        seen = np.where(near <= size // 2, 0.6, 0.0)
+        drawn, *says = sentence_elements(words, seen, query, key, numbers=False)
+        inside = "sees" if near[key] <= size // 2 else "does not see"
+        reach = count(size // 2, "word")
+        says.append(remark(f"{pronoun}, {reach} each way: the window {inside} {words[key]}, {near[key]} words away."))
+        yield lecture.slide(f"A convolution's window of {size}", drawn, *says, command=command)
+    drawn, *says = sentence_elements(words, row, query, key)
+    link = f"{pronoun} → {words[key]} {number(row[key])}"
+    says.append(remark(f"{lecture.model}, layer {layer}, head {head}: {link}. A head reaches every word, and computes "
+                       "from the words which one."))  # fmt: skip
+    yield lecture.slide("A head's reach", drawn, *says, command=command)
+    rows = []
+    for name, other in PAIRS:
+        reading = read(lecture.model, str(examples.named(name).content))
+        words = [word.text for word in reading.words]
+        query = words.index(other)
+        row = weights_of_word(reading, layer, head, query)
+        key = int(np.argmax(np.where(np.arange(len(words)) == query, -1.0, row)))
+        distance = abs(key - query)
+        rows.append((f"{other} → {words[key]}", str(distance),
+                     *("yes" if distance <= size // 2 else "no" for size in WINDOWS), number(row[key])))  # fmt: skip
+    headings = "link", "words apart", *(f"window {size}" for size in WINDOWS), f"head {layer}.{head}"
+    below = remark("Two passages: regard examples sarah, regard examples jake.",
+                  "Several convolutions on top of each other reach further; their weights stay fixed.")  # fmt: skip
+    yield lecture.slide("Windows, and a head's reach", SlideGrid(headings, tuple(rows)), below, command=command)
 
 
-PHONE = (
-    "When Jake first laid eyes on the Apple iPhone resting on the front shelf, he wasn't expecting much. "
-    "It felt like holding the future."
-)
+def probability(lecture: Lecture) -> Iterator[Slide]:
+    """The table q, k, probability of *jane visits africa*, with the numbers of heads that are known by name."""
+    text = str(examples.named("africa").content)
+    reading = read(lecture.model, text)
+    words = [word.text for word in reading.words]
+    places = [place for place, word in enumerate(words) if not word.startswith("[")]
+    rows = []
+    for relation, query_at, key_at in (("subject", 0, 1), ("subject", 1, 2), ("object", 2, 1)):
+        answer = _answer(reading, relation)
+        if answer is None or answer.role is None:
+            continue
+        link, role = answer.link, answer.role
+        query, key = places[query_at], places[key_at]
+        row = weights_of_word(reading, link.layer, link.head, query)
+        known = role.arrow
+        rows.append((words[query], words[key], number(row[key]), number(row[key] / row[places].sum()),
+                     f"{link.layer}.{link.head}", known))  # fmt: skip
+    command = f'regard see "{text}" --head subject'
+    headings = "q", "k", "probability", "among words", "head", "known for"
+    left = (True, True, False, False, False, True)
+    for last in (2, 3, 6):
+        grid = SlideGrid(headings[:last], tuple(row[:last] for row in rows), left=left[:last])
+        says = remark("Each row: how much of the query's attention goes to this key, in a head of a trained model.",
+                      "Much of the rest goes to [CLS], a sink; “among words” leaves sinks out.")  # fmt: skip
+        yield lecture.slide("q, k, probability: jane visits africa", grid, says, command=command)
+    answer = _answer(reading, "subject")
+    if answer is not None:
+        link = answer.link
+        array = np.stack([weights_of_word(reading, link.layer, link.head, place) for place in range(len(words))])
+        grid = SlideGrid(
+            ("q \\ k", *words), tuple((word, *map(number, row)) for word, row in zip(words, array, strict=True)),
+            shades=tuple((0.0, *map(float, row)) for row in array),
+        )  # fmt: skip
+        says = remark(
+            f"Every row sums to 1. Layer {link.layer}, head {link.head} of {lecture.model}: one head, not a mean."
+        )
+        yield lecture.slide(f"All of head {link.layer}.{link.head}", grid, says, command=command)
 
 
 def blocks(lecture: Lecture) -> Iterator[Slide]:
     """An encoder block, then a decoder block with cross-attention to the encoder."""
     words = lecture.words[:3]
-    quoted = " ".join(words)
     drawn = slide_figure(lambda: block_figure(block_lesson(words)), 370.0)
     says = remark("Attention mixes words; the feed-forward part works on each word alone.")
-    yield lecture.slide("An encoder block", drawn, says, command=f'regard block "{quoted}" --out block.svg')
+    command = f"regard block {quoted(' '.join(words))} --out block.svg"
+    yield lecture.slide("An encoder block", drawn, says, command=command)
+    target, source = ("le", "chat", "noir"), ("The", "black", "cat")
+    lesson = block_lesson(target, source)
+    command = f'regard block "{" ".join(target)}" --context "{" ".join(source)}" --out decoder.svg'
+    drawn = slide_figure(lambda: block_figure(lesson), 410.0)
+    yield lecture.slide("A decoder block with cross-attention", drawn, command=command)
     table = SlideGrid(
         ("part", "queries from", "keys and values from", "mask"),
         (("encoder: self-attention", "the text", "the text", "none"),
@@ -244,8 +385,18 @@ def blocks(lecture: Lecture) -> Iterator[Slide]:
          ("decoder: cross-attention", "what is written so far", "the encoder's output", "none")),
         left=(True,) * 4,
     )  # fmt: skip
-    command = f'regard block "le chat" --context "{quoted}" --out decoder.svg'
     yield lecture.slide("Encoder and decoder: who attends to whom", table, command=command)
+    own, cross = (np.asarray(trace["weight"])[0] for trace in lesson.traces)
+    for name, array, keys, meaning in (
+        ("Masked: nothing from the future", own, target, "A word sees itself and the words before it."),
+        ("Cross-attention: French queries, English keys", cross, source,
+         "Queries come from the decoder; keys and values from what the encoder made of the text."),
+    ):  # fmt: skip
+        grid = SlideGrid(
+            ("q \\ k", *keys), tuple((word, *map(number, row)) for word, row in zip(target, array, strict=True)),
+            shades=tuple((0.0, *map(float, row)) for row in array),
+        )  # fmt: skip
+        yield lecture.slide(name, grid, remark(meaning, "Head 0 of a block with random weights."), command=command)
 
 
 def learning(lecture: Lecture) -> Iterator[Slide]:
@@ -264,6 +415,9 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     by_scores = by_scaled / np.sqrt(2)
     by_q, by_k = by_scores @ k, np.outer(by_scores, q)
     by_w_q, by_w_k = np.outer(x[0], by_q), x.T @ by_k
+    names = "∂L/∂W_Q = x₁ᵀ · ∂q", "∂L/∂W_K = Xᵀ · ∂K"
+    if lecture.is_transposed:
+        by_w_q, by_w_k, names = by_w_q.T, by_w_k.T, ("∂L/∂W_Q = ∂qᵀ · x₁", "∂L/∂W_K = ∂Kᵀ · X")
     rows = (
         ("q = x₁ · W_Q", _vector(q), "∂L/∂q", _vector(by_q)),
         ("scores q · k", _vector(k @ q), "∂L/∂score", _vector(by_scores)),
@@ -282,14 +436,33 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     step = 0.5
     table = SlideGrid(
         ("", "row 1", "row 2"),
-        (("∂L/∂W_Q = x₁ᵀ · ∂q", _vector(by_w_q[0]), _vector(by_w_q[1])),
-         ("∂L/∂W_K = Xᵀ · ∂K", _vector(by_w_k[0]), _vector(by_w_k[1])),
+        ((names[0], _vector(by_w_q[0]), _vector(by_w_q[1])),
+         (names[1], _vector(by_w_k[0]), _vector(by_w_k[1])),
          (f"W_Q − {step} · ∂L/∂W_Q", _vector((w_q - step * by_w_q)[0]), _vector((w_q - step * by_w_q)[1])),
          (f"W_K − {step} · ∂L/∂W_K", _vector((w_k - step * by_w_k)[0]), _vector((w_k - step * by_w_k)[1]))),
     )  # fmt: skip
     says = remark("One step against the gradient. Training does this for all words of many sentences, many times: "
                   "regard train relations --out trained/relations records a film of it.")  # fmt: skip
     yield lecture.slide("Learning, 3: W_Q and W_K change", table, says, command=command)
+
+    yield from _film(lecture)
+
+
+def _film(lecture: Lecture) -> Iterator[Slide]:
+    """Four heads of a real run while they learn, each a kind of question of its own."""
+    film = recorded("film")
+    for place, step in enumerate(film["steps"]):
+        shown = [
+            Factor(f"head {head}", np.array(weights) / 255, is_weights=True,
+                   shape=f"{film['best_at'][head]}: {film['head_accuracy'][place][head]:.2f}")
+            for head, weights in enumerate(film["weights"][place])
+        ]  # fmt: skip
+        loss, right = film["test_loss"][place], film["accuracy"][place]
+        says = remark(f"Test loss {loss:.2f}, {right:.0%} right. Below each head: how often "
+                      "its largest weight is on the word that answers where, whose, what or when.")  # fmt: skip
+        title = "Four heads before training" if step == 0 else f"Four heads after {step:,} steps"
+        drawn = slide_figure(lambda: product(shown), 330.0)  # noqa: B023
+        yield lecture.slide(title, drawn, says, command=film["command"])
 
 
 def _vector(values: Any) -> str:

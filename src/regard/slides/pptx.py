@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from regard import errors
@@ -13,17 +14,18 @@ from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH,
 from regard.slides.runs import SlideCell, cells, runs
 
 FONT = "Arial"
+NEEDS = {"pptx": "python-pptx", "typst": "typst"}  # typst draws figures as PNG
 PIXELS = 2.0  # of a figure, per point of the slide
 BELOW = "-25000"  # thousandths of a percent of the font size
 
 
 def pptx(deck: Deck) -> bytes:
     """The deck as the content of a .pptx file; needs the packages python-pptx and typst."""
-    try:
-        package = import_module("pptx")
-    except ImportError as problem:
+    missing = [name for module, name in NEEDS.items() if find_spec(module) is None]
+    if missing:
         instead = "Or write the deck as .html, which needs no further package."
-        raise errors.missing_package("PowerPoint", "python-pptx", instead=instead) from problem
+        raise errors.missing_package("PowerPoint", *missing, instead=instead)
+    package = import_module("pptx")
     writer = _Writer()
     presentation = package.Presentation()
     presentation.slide_width, presentation.slide_height = writer.points(WIDTH), writer.points(HEIGHT)

@@ -68,10 +68,10 @@ class Access:
             latest = self._clock() - TICKET_SECONDS
             valid = {other: made for other, made in self._tickets.items() if made > latest}
             self._tickets = {other: made for other, made in valid.items() if not _same(other, ticket)}
-            found = len(self._tickets) < len(valid)
-        if found:
+            is_valid = len(self._tickets) < len(valid)
+        if is_valid:
             self.redeemed.set()
-        return found
+        return is_valid
 
 
 NEW_ADDRESS = "Press Enter in the terminal where `regard studio` runs: it prints a new address."
@@ -125,8 +125,8 @@ class Guard:
     def _check_site(self, scope: Scope, headers: dict[str, str]) -> None:
         """Against cross-site requests: only the start page may be opened from elsewhere."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        own = f"http://{headers['host']}"
-        if origin is not None and origin != own:
+        own_origin = f"http://{headers['host']}"
+        if origin is not None and origin != own_origin:
             raise Refused(403, "Cross-site requests are refused.")
         opens = scope["path"] == "/" and scope["method"] == "GET"
         if site is not None and site not in ("same-origin", "none") and not opens:
@@ -173,8 +173,8 @@ def _with_headers(send: Send) -> Send:
 
     async def sending(message: Any) -> None:
         if message["type"] == "http.response.start":
-            known = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in known)]
+            names = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in names)]
         await send(message)
 
     return sending
@@ -182,12 +182,12 @@ def _with_headers(send: Send) -> Send:
 
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name; repeated ones are joined, so that a duplicate Host or Origin matches nothing."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
-        found[key] = f"{found[key]}; {text}" if key in found else text
-    return found
+        values[key] = f"{values[key]}; {text}" if key in values else text
+    return values
 
 
 def _host_name(host: str) -> str:
@@ -196,8 +196,8 @@ def _host_name(host: str) -> str:
     >>> _host_name("LOCALHOST:8000"), _host_name("[::1]:8000"), _host_name("127.0.0.1:80, evil.example")
     ('localhost', '::1', '')
     """
-    found = _HOST.fullmatch(host)
-    return found["name"].strip("[]").lower() if found else ""
+    match = _HOST.fullmatch(host)
+    return match["name"].strip("[]").lower() if match else ""
 
 
 def _is_address(name: str) -> bool:

@@ -84,8 +84,12 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
         if not LimitedConnection.said:
             LOG.warning("More than %d connections at once: the oldest are closed. This is said once.", MOST)
             LimitedConnection.said = True
-        waiting = [one for one in self.connections if not one._is_answering or one._stall is not None]
-        idle = [one for one in waiting if not one.transport.is_closing()]
+        waiting = [
+            connection
+            for connection in self.connections
+            if not connection._is_answering or connection._stall is not None
+        ]
+        idle = [connection for connection in waiting if not connection.transport.is_closing()]
         min(idle, key=lambda one: one._since, default=self).transport.abort()
 
     @property

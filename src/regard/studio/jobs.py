@@ -178,12 +178,12 @@ class Job:
     def status(self) -> dict[str, Any]:
         """The status, ready for JSON."""
         with self._lock:
-            found = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
+            report = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
             if self.text is not None:
-                found["text"] = self.text
+                report["text"] = self.text
             if self.state == "failed":
-                found["error"] = self.message
-            return {**found, **self.result}
+                report["error"] = self.message
+            return {**report, **self.result}
 
 
 class Jobs:

@@ -28,7 +28,7 @@ class Library:
     ) -> None:
         self._load = model if load is None else load
         self._fetch = store.get if fetch is None else fetch
-        self._names = {name: known.what for name, known in store.CATALOGUE.items()}
+        self._names = {name: entry.what for name, entry in store.CATALOGUE.items()}
         self.usual = chosen or "minilm"
         if self.usual not in self._names:
             self._names[self.usual] = "named on the command line"
@@ -38,15 +38,15 @@ class Library:
 
     def list_models(self) -> list[dict[str, Any]]:
         """All models that can be requested."""
-        known = store.CATALOGUE
+        catalogue = store.CATALOGUE
         return [
             {
                 "name": name,
                 "about": about,
                 "here": self.is_here(name),
                 "default": name == self.usual,
-                "size": known[name].size if name in known else None,
-                "licence": known[name].licence if name in known else None,
+                "size": catalogue[name].size if name in catalogue else None,
+                "licence": catalogue[name].licence if name in catalogue else None,
             }
             for name, about in self._names.items()
         ]
@@ -78,7 +78,7 @@ class Library:
 
     def longer(self, name: str, tokens: int) -> list[str]:
         """Other models that read so many tokens."""
-        return [other for other, known in store.CATALOGUE.items() if other != name and known.longest >= tokens]
+        return [other for other, entry in store.CATALOGUE.items() if other != name and entry.longest >= tokens]
 
     def is_quick(self, name: str, text: str) -> bool:
         """Whether a text is read quickly enough to answer within the request."""
@@ -91,9 +91,9 @@ class Library:
                 if name in self._loaded:
                     self._loaded.move_to_end(name)
                     return self._loaded[name]
-            found = self._load(name)
+            model = self._load(name)
             with self._lock:
-                self._loaded[name] = found
+                self._loaded[name] = model
                 while len(self._loaded) > LOADED:
                     self._loaded.popitem(last=False)
-            return found
+            return model

@@ -54,9 +54,9 @@ def serve(
         any_address=host in ALL_ADDRESSES,
     )  # fmt: skip
     name = "127.0.0.1" if host in ALL_ADDRESSES else f"[{host}]" if ":" in host else host
-    own = f"http://{name}:{bound}/"
-    given = {name: value for name, value in (chosen or {}).items() if value is not None}
-    selected = f"&{urlencode(given, quote_via=quote)}" if given else ""
+    own_address = f"http://{name}:{bound}/"
+    options = {name: value for name, value in (chosen or {}).items() if value is not None}
+    selected = f"&{urlencode(options, quote_via=quote)}" if options else ""
     settings = uvicorn.Config(
         guard, http=LimitedConnection, log_level="warning", access_log=False, server_header=False, date_header=False,
         lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
@@ -66,11 +66,11 @@ def serve(
     logging.getLogger("uvicorn.error").addFilter(MalformedRequests())
 
     def address() -> str:
-        return f"{own}#ticket={access.ticket()}{selected}"
+        return f"{own_address}#ticket={access.ticket()}{selected}"
 
     with ExitStack() as opened:
         if browser and _has_display():  # the request waits in the socket's queue until the server runs
-            tell(f"The studio is at {own} and opens in the browser.")
+            tell(f"The studio is at {own_address} and opens in the browser.")
             opened.enter_context(_in_browser(address, access, tell))
         else:
             tell(f"The studio is at {address()}\nThis address works once, in one browser, for {MINUTES} minutes.")

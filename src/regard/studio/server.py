@@ -5,7 +5,8 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
 
     GET    /                  the page
     GET    /web/{path}        the viewer's modules and style sheets, and each kind joined into one file
-    GET    /start             {"text", "model", "reading", "description"?}: given on the command line
+    GET    /start             {"text", "model", "reading", "description"?}: given on the command line; "site"?, the
+                              address that shared views open at
     GET    /models            {"models": [{"name", "about", "here", "default", "size", "licence"}]}
     POST   /models/{name}     download a model → {"job"}
     POST   /read              {"text", "model"} → {"reading", "description", "stored"?}, or {"job"} for longer texts.
@@ -21,6 +22,10 @@ Every route but / and /web/ needs the key (auth.py). Requests and answers are JS
                               "text"?, "error"?, "reading"? and "description"? when done}; states are "waiting",
                               "running", "done", "failed" and "cancelled"
     DELETE /jobs/{id}         cancel a job
+    GET    /shell?model=x     a one-file page with the viewer's code and nothing to show, with a model if one is named:
+                              *Share* fills it in
+    POST   /train             {"task"} → {"job"}, whose result is {"film"}
+    GET    /films/{id}        a frame: the film of a training
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import re
 import secrets
 import threading
@@ -54,10 +60,11 @@ from regard.engines.memory import release
 from regard.errors import RegardError
 from regard.models.errors import TooLong
 from regard.reading import Reading
+from regard.studio import training
 from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
-from regard.viewer import bundle, frames, params
+from regard.viewer import bundle, frames, page, params
 from regard.viewer.params import MOST_GENERATED, MOST_TEXT
 from regard.viewer.queries import Answers, LookupAnswers, answers_for
 from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
@@ -69,6 +76,8 @@ SECONDS_WHOLE = 180.0  # per map: an exact map of a long text takes a pass over 
 BODY_SECONDS = 20.0  # without a byte of a body
 TIDY = 2.0  # seconds between checks for unattended jobs
 START = 4096  # bytes that identify a file
+MOST_FILMS = 3
+SITE = "REGARD_SITE"  # the environment variable with the address of a site
 FRAME = "application/octet-stream"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -84,6 +93,7 @@ class Studio:
         self.jobs = Jobs()
         self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
         self.texts = RecentTexts()
+        self.films: dict[str, bytes] = {}
         self.first: str | None = None if shown is None else self.sessions.put(shown, keep=True)[0]
 
     def application(self) -> Starlette:
@@ -101,6 +111,9 @@ class Studio:
             Route("/open", self._open, methods=["POST"]),
             Route("/ask/{reading}/{kind}", self._ask, methods=["POST"]),
             Route("/readings/{reading}", self._close_reading, methods=["DELETE"]),
+            Route("/shell", self._shell),
+            Route("/train", self._train, methods=["POST"]),
+            Route("/films/{film}", self._film),
             Route("/jobs/{job}", self._job, methods=["GET"]),
             Route("/jobs/{job}", self._cancel, methods=["DELETE"]),
         ]
@@ -145,18 +158,20 @@ class Studio:
     # Readings
 
     async def _start(self, request: Request) -> Response:
-        found: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
+        answer: dict[str, Any] = {"reading": self.first, "text": self.text, "model": self.library.usual}
+        if site := os.environ.get(SITE, "").strip():
+            answer["site"] = site
         if self.first is not None:
-            found |= await self._describe(request, self.first)
-        return _reply(found)
+            answer |= await self._describe(request, self.first)
+        return _reply(answer)
 
     async def _models(self, _request: Request) -> Response:
         return _reply({"models": self.library.list_models()})
 
     async def _read(self, request: Request) -> Response:
-        given = await _json(request, ("text", "model"))
-        text = params.text("text", given.get("text"), MOST_TEXT)
-        return await self._read_text(request, text, self.library.check_name(given.get("model")))
+        question = await _json(request, ("text", "model"))
+        text = params.text("text", question.get("text"), MOST_TEXT)
+        return await self._read_text(request, text, self.library.check_name(question.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
         self.library.check_here(name)
@@ -165,9 +180,9 @@ class Studio:
 
             def work(token: CancelToken) -> dict[str, Any]:
                 token.stop()
-                found = self._reading_of(name, text)
+                reading = self._reading_of(name, text)
                 token.stop()  # the client may have sent the next text already
-                return self._open_reading(found)
+                return self._open_reading(reading)
 
             return _reply(await self.workers.answer(work, _gone(request), SECONDS) | stored)
 
@@ -200,8 +215,8 @@ class Studio:
 
         def work(job: Job) -> dict[str, Any]:
             def report(what: str, arrived: int, total: int) -> None:
-                said = f"Downloading {what}: {arrived / 1e6:,.0f} of {total / 1e6:,.0f} MB."
-                job.tell(message=said, progress=arrived / max(total, 1))
+                message = f"Downloading {what}: {arrived / 1e6:,.0f} of {total / 1e6:,.0f} MB."
+                job.tell(message=message, progress=arrived / max(total, 1))
 
             job.tell(message=f"Asking for {name}.")
             self.library.fetch(name, report)
@@ -210,11 +225,11 @@ class Studio:
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _generate(self, request: Request) -> Response:
-        given = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
-        text = params.text("text", given.get("text"), MOST_TEXT)
-        name = self.library.check_name(given.get("model"))
-        tokens = params.count("tokens", given.get("tokens"), MOST_GENERATED, 64)
-        sampling = params.sampling(given)
+        question = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
+        text = params.text("text", question.get("text"), MOST_TEXT)
+        name = self.library.check_name(question.get("model"))
+        tokens = params.count("tokens", question.get("tokens"), MOST_GENERATED, 64)
+        sampling = params.sampling(question)
         self.library.check_here(name)
 
         def work(job: Job) -> dict[str, Any]:
@@ -226,8 +241,8 @@ class Studio:
 
             def on_token(piece: str) -> None:
                 written.append(piece)
-                said = f"{name} is writing: {len(written)} of at most {tokens} tokens."
-                job.tell(text="".join(written), progress=len(written) / tokens, message=said)
+                status = f"{name} is writing: {len(written)} of at most {tokens} tokens."
+                job.tell(text="".join(written), progress=len(written) / tokens, message=status)
 
             job.tell(message=f"{name} is reading the prompt.", text="")
             return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
@@ -244,9 +259,9 @@ class Studio:
 
             def work(token: CancelToken) -> dict[str, Any]:
                 try:
-                    found = replace(Reading.load(path), file="the opened file")
+                    reading = replace(Reading.load(path), file="the opened file")
                     token.stop()
-                    return self._open_reading(found)
+                    return self._open_reading(reading)
                 except RegardError as problem:
                     raise Refused(400, str(problem).replace(str(path), "The file")) from None
 
@@ -254,10 +269,10 @@ class Studio:
 
     async def _ask(self, request: Request) -> Response:
         answers = self.sessions.get(request.path_params["reading"])
-        given = await _json(request)
+        question = await _json(request)
         kind = request.path_params["kind"]
         seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _gone(request)
-        frame = await self.workers.answer(lambda token: answers.answer(kind, given, token.stop), gone, seconds)
+        frame = await self.workers.answer(lambda token: answers.answer(kind, question, token.stop), gone, seconds)
         return Response(frame, media_type=FRAME)
 
     async def _reading(self, request: Request) -> Response:
@@ -266,8 +281,8 @@ class Studio:
 
     async def _describe(self, request: Request, name: str) -> dict[str, Any]:
         answers = self.sessions.get(name)
-        found = await self.workers.answer(lambda _token: answers.description(), _gone(request), SECONDS)
-        return {"reading": name, "description": found}
+        description = await self.workers.answer(lambda _token: answers.description(), _gone(request), SECONDS)
+        return {"reading": name, "description": description}
 
     async def _close_reading(self, request: Request) -> Response:
         self.sessions.remove(request.path_params["reading"])
@@ -276,6 +291,43 @@ class Studio:
     def _open_reading(self, reading: Reading) -> dict[str, Any]:
         name, answers = self.sessions.put(reading)
         return {"reading": name, "description": answers.description()}
+
+    # Sharing and training
+
+    async def _shell(self, request: Request) -> Response:
+        name = request.query_params.get("model")
+        if name is not None:
+            self.library.check_here(self.library.check_name(name))
+
+        def work(token: CancelToken) -> str:
+            reader = None if name is None else self.library.model(name)
+            token.stop()
+            return "".join(page.shell(reader))
+
+        return Response(await self.workers.answer(work, _gone(request), SECONDS_WHOLE), media_type="text/html")
+
+    async def _train(self, request: Request) -> Response:
+        task = (await _json(request, ("task",))).get("task")
+        if task not in training.TASKS:
+            raise Refused(400, f"`task` must be one of {', '.join(training.TASKS)}.")
+        training.check()
+
+        def work(job: Job) -> dict[str, Any]:
+            job.tell(message="Starting PyTorch.", progress=0.0)
+            film = training.run(task, lambda message, progress: job.tell(message=message, progress=progress))
+            name = secrets.token_hex(8)
+            self.films[name] = film
+            while len(self.films) > MOST_FILMS:
+                self.films.pop(next(iter(self.films)))
+            return {"film": name}
+
+        return _reply({"job": self.jobs.start(work).name}, 202)
+
+    async def _film(self, request: Request) -> Response:
+        film = self.films.get(request.path_params["film"])
+        if film is None:
+            raise Refused(404, "This film is no longer here: train again.")
+        return Response(film, media_type=FRAME)
 
     # Jobs
 
@@ -316,12 +368,12 @@ async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
         raise Refused(415, "Content-Type must be application/json.")
     body = b"".join([part async for part in _limited(request, MOST_BODY)])
     try:
-        given = json.loads(body)
+        question = json.loads(body)
     except (ValueError, RecursionError):
         raise Refused(400, "The body is not JSON.") from None
-    if not isinstance(given, dict):
+    if not isinstance(question, dict):
         raise Refused(400, "The body must be a JSON object.")
-    return given if known is None else params.parameters(given, known)
+    return question if known is None else params.parameters(question, known)
 
 
 async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
@@ -404,8 +456,8 @@ def _problem(_request: Request, problem: Exception) -> Response:
 
 def _not_found(_request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    said = {404: "Not found.", 405: "Method not allowed."}
-    return _reply({"error": said.get(problem.status_code, problem.detail)}, problem.status_code)
+    messages = {404: "Not found.", 405: "Method not allowed."}
+    return _reply({"error": messages.get(problem.status_code, problem.detail)}, problem.status_code)
 
 
 def _broken(_request: Request, problem: Exception) -> Response:
@@ -453,10 +505,10 @@ def web_file(path: str) -> tuple[bytes, str]:
     kind = kind or guess_type(path)[0] or "text/plain"
     if path in BUNDLES:
         return BUNDLES[path]().encode(), f"{kind}; charset=utf-8"
-    found = files("regard").joinpath("web", *path.split("/"))
-    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not found.is_file():
+    resource = files("regard").joinpath("web", *path.split("/"))
+    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or not resource.is_file():
         raise Refused(404, "There is no such file.")
-    return found.read_bytes(), kind if path.endswith(".wasm") else f"{kind}; charset=utf-8"
+    return resource.read_bytes(), kind if path.endswith(".wasm") else f"{kind}; charset=utf-8"
 
 
 # Texts that are too long for an address

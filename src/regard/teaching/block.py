@@ -13,12 +13,14 @@ from regard import errors, validate
 from regard.layers import Decoder, Encoder
 from regard.layers.layer import Seed
 from regard.tables import Column, Table, digits_for
+from regard.teaching.words import words_of
 from regard.trace import Trace
 from regard.trace.labels import place_of
 
 Floats = NDArray[np.float64]
 Kind = Literal["encoder", "decoder"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder")
+MOST_WORDS, MOST_WIDTH = 64, 256  # of a text
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,9 +62,9 @@ class BlockLesson:
 
     def tables(self) -> tuple[Table, ...]:
         """One table per word, with the notes below the last."""
-        found = [self.table(place) for place in range(len(self.words))]
-        bare = [replace(table, notes=()) for table in found[:-1]]
-        return (*bare, found[-1])
+        tables = [self.table(index) for index in range(len(self.words))]
+        bare = [replace(table, notes=()) for table in tables[:-1]]
+        return (*bare, tables[-1])
 
     @property
     def title(self) -> str:
@@ -85,10 +87,10 @@ class BlockLesson:
 
 
 def block_lesson(
-    words: Sequence[str], context: Sequence[str] = (), *, kind: Kind | None = None, heads: int = 2, width: int = 8,
-    norm_first: bool = False, seed: int = 0,
+    words: str | Sequence[str], context: str | Sequence[str] = (), *, kind: Kind | None = None, heads: int = 2,
+    width: int = 8, norm_first: bool = False, seed: int = 0,
 ) -> BlockLesson:  # fmt: skip
-    """A block with random weights and embeddings from a seed, on some words.
+    """A block with random weights and embeddings from a seed, on a text or a list of words.
 
     context     words that a decoder attends to, after an encoder block has read them
     kind        "encoder", or "decoder" (its tokens see only those before them); by default a decoder with a context
@@ -100,6 +102,7 @@ def block_lesson(
     >>> lesson.stages[-1].vectors.shape
     (3, 8)
     """
+    words, context = _words(words), _words(context)
     chosen = kind or ("decoder" if context else "encoder")
     validate.choice("kind", chosen, KINDS)
     if context and chosen == "encoder":
@@ -107,6 +110,8 @@ def block_lesson(
     if not words:
         raise errors.option("words", list(words), "at least one word")
     heads, width = validate.integer("heads", heads, 1), validate.integer("width", width, 1)
+    if width % heads:
+        raise errors.option("width", width, f"a multiple of `heads`, {heads}", "Each head gets an equal share.")
     start = Seed(seed)
     x = _embedded(words, width, start)
     note = f"Random embeddings and weights from seed {seed}: nothing was trained."
@@ -128,6 +133,18 @@ def block_lesson(
     return BlockLesson(chosen, tuple(words), tuple(context), _stages(x, traces, norm_first), traces, memory, note)
 
 
+def _words(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The words of a text, or a list as it is."""
+    if not isinstance(text, str):
+        return tuple(text)
+    words = words_of(text)
+    if not words:
+        raise errors.OptionError('The text contains no word: give one, such as "The cat sat".')
+    if len(words) > MOST_WORDS:
+        raise errors.OptionError(f"The text has {len(words)} words; a block is shown for {MOST_WORDS} at most.")
+    return words
+
+
 def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
     """The same vector for the same word."""
     return np.stack([start.part("embedding").part(word).normal((width,), np.float64) for word in words])
@@ -135,15 +152,15 @@ def _embedded(words: Sequence[str], width: int, start: Seed) -> Floats:
 
 def _stages(x: Floats, traces: tuple[Trace, ...], norm_first: bool) -> tuple[BlockStage, ...]:
     """Self-attention, cross-attention if there is a second trace, feed-forward; each followed by its addition."""
-    own, last = traces[0], traces[-1]
+    first, last = traces[0], traces[-1]
     add, norm = ("add", "norm, ") if norm_first else ("add & norm", "")
-    masked = "masked " if "masked" in own else ""
-    parts = [(f"{norm}{masked}self-attention", own, "projected"), (add, own, "attended")]
+    masked = "masked " if "masked" in first else ""
+    parts = [(f"{norm}{masked}self-attention", first, "projected"), (add, first, "attended")]
     if len(traces) > 1:
         parts += [(f"{norm}cross-attention", last, "projected"), (add, last, "attended")]
     parts += [(f"{norm}feed-forward", last, "fed_forward"), (add, last, "result")]
     stages = [BlockStage("embeddings", "as given", x)]
-    for place, (name, trace, step) in enumerate(parts):
-        adds = place - 1 if name == add else None
+    for number, (name, trace, step) in enumerate(parts):
+        adds = number - 1 if name == add else None
         stages.append(BlockStage(name, trace.step(step).formula, np.asarray(trace[step], np.float64), adds))
     return tuple(stages)

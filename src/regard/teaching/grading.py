@@ -174,16 +174,16 @@ def grade_document(exercises: Exercises, task: ExerciseTask, document: Document,
         kinds: dict[str, int] = {}
         earned, needed = 0.0, 0
         for box in boxes:
-            found = [verdict for verdict in by_box.get(box, []) if verdict.kind != "missing"]
-            if not found and task.may_be_blank(box):
+            in_box = [verdict for verdict in by_box.get(box, []) if verdict.kind != "missing"]
+            if not in_box and task.may_be_blank(box):
                 continue
             needed += 1
-            worst = min(found, key=lambda verdict: credit.get(verdict.kind, 0.0)) if found else None
+            worst = min(in_box, key=lambda verdict: credit.get(verdict.kind, 0.0)) if in_box else None
             kind: Kind = "missing" if worst is None else worst.kind
             kinds[kind] = kinds.get(kind, 0) + 1
             earned += credit.get(kind, 0.0)
-            if len({verdict.given for verdict in found}) > 1:
-                remarks.append(f"{found[0].what} is given more than once; the worst answer counts.")
+            if len({verdict.given for verdict in in_box}) > 1:
+                remarks.append(f"{in_box[0].what} is given more than once; the worst answer counts.")
             if worst is not None and kind not in ("right", "rounded", "carried on", "follows"):
                 errors.append(worst)
         most = exercises.points[step]

@@ -219,7 +219,7 @@ class Lookup:
         array([0., 2.])
         """
         queries, many = self._queries(query)
-        equal = np.array([self._equal(one) for one in queries], bool).reshape(len(queries), len(self))
+        equal = np.array([self._equal(asked_query) for asked_query in queries], bool).reshape(len(queries), len(self))
         notes = [f"No key equals query {at}." for at, row in enumerate(equal) if not row.any()]
         notes = ["No key equals the query."] if notes and not many else notes
         if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
@@ -519,5 +519,5 @@ def _two_similarities(dot: Lookup, distance: Lookup) -> Table:
         "the length of a key."
     )
     title = "What the dot product and the negative distance find for each query of the notes as temperature → 0"
-    columns = tuple(Column(name, "vector", places) for name, places in digits.items())
+    columns = tuple(Column(name, "vector", decimals) for name, decimals in digits.items())
     return Table(title, columns, rows, (note,), source=LOOK_UP)

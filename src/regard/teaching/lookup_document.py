@@ -50,7 +50,7 @@ def query_of(text: str, dictionary: Lookup) -> Any:
 def table_with_values(dictionary: Lookup, answer: Answer) -> Table:
     """The answer's table with the value of each key."""
     table = answer.table()
-    values = [dictionary.values[place] for place in np.argsort(-answer.weights, kind="stable")]
+    values = [dictionary.values[index] for index in np.argsort(-answer.weights, kind="stable")]
     digits = digits_for(np.hstack(values)) if are_vectors(values) or are_numbers(values) else 0
     kind: Kind = "vector" if are_vectors(values) else "number" if are_numbers(values) else "text"
     rows = tuple((*row, value) for row, value in zip(table.rows, values, strict=True))

@@ -120,5 +120,5 @@ def position_lesson(
 def _cosines(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1.0)
-    found: Floats = unit @ unit.T
-    return found
+    cosines: Floats = unit @ unit.T
+    return cosines

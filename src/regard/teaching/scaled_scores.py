@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Divisor = float | str | Callable[[int], float]
 
 SIZES = tuple(2**power for power in range(11))  # 1 … 1,024
+MOST_SIZE = 1 << 14  # d_k
 KNOWN: dict[str, Callable[[int], float]] = {"1": lambda size: 1.0, "√d_k": math.sqrt, "d_k": float}
 USUAL = ("1", "√d_k", "d_k")
 SATURATED = 0.99  # a query whose largest weight is above this attends to one key only
@@ -133,11 +134,11 @@ def scaling_lesson(
     True
     """
     chosen = _divisors(divisors)
-    sizes = tuple(validate.integer("sizes", size, 1) for size in sizes)
+    sizes = tuple(validate.integer("sizes", size, 1, MOST_SIZE) for size in sizes)
     if not sizes:
         raise errors.option("sizes", sizes, "at least one d_k")
     tokens, width, draws = (
-        validate.integer(name, given, 1) for name, given in (("tokens", tokens), ("width", width), ("draws", draws))
+        validate.integer(name, number, 1) for name, number in (("tokens", tokens), ("width", width), ("draws", draws))
     )
     divided_by = np.array([[_positive(name, rule(size)) for size in sizes] for name, rule in chosen.items()])
     measured = np.empty((len(QUANTITIES), len(chosen), len(sizes)))
@@ -178,9 +179,9 @@ class _Draw:
     @classmethod
     def seeded(cls, size: int, tokens: int, width: int, seed: tuple[int, ...]) -> _Draw:
         # Tokens and g come from a generator that is independent of d_k, so they are the same for every d_k.
-        shared, own = np.random.default_rng(seed[:2]), np.random.default_rng(seed)
+        shared, per_size = np.random.default_rng(seed[:2]), np.random.default_rng(seed)
         x, g = shared.normal(size=(tokens, width)), shared.normal(size=(tokens, tokens))
-        w_q, w_k = own.normal(size=(2, size, width)) / math.sqrt(width)
+        w_q, w_k = per_size.normal(size=(2, size, width)) / math.sqrt(width)
         q, k = x @ w_q.T, x @ w_k.T
         return cls(x, q, k, g, (x @ x.T, q @ q.T, k @ k.T))
 
@@ -188,11 +189,14 @@ class _Draw:
 def _measured(drawn: Sequence[_Draw], divisor: float) -> tuple[float, ...]:
     """QUANTITIES, in this order."""
     attentions = [Attention(draw.q, draw.k, scale=1 / divisor) for draw in drawn]
-    entropy, largest = (np.array([getattr(one, name)() for one in attentions]) for name in ("entropy", "peak"))
-    found = [
-        gradient_sizes(draw, np.asarray(one.dense()), divisor) for draw, one in zip(drawn, attentions, strict=True)
+    entropy, largest = (
+        np.array([getattr(attention, name)() for attention in attentions]) for name in ("entropy", "peak")
+    )
+    gradients = [
+        gradient_sizes(draw, np.asarray(attention.dense()), divisor)
+        for draw, attention in zip(drawn, attentions, strict=True)
     ]
-    scaled, of_q, w_q, w_k = (np.array(part) for part in zip(*found, strict=True))
+    scaled, of_q, w_q, w_k = (np.array(part) for part in zip(*gradients, strict=True))
     return (
         float(entropy.mean()),
         float(largest.mean()),

@@ -13,6 +13,7 @@ from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
 from regard.layers.layer import Seed
+from regard.layers.positions import sinusoidal
 from regard.masks import parse_mask
 from regard.provenance import TYPED, Source
 from regard.tables import Column, Table
@@ -31,7 +32,7 @@ from regard.teaching.hand_check.notation import step_named
 from regard.teaching.hand_check.places import PROJECTIONS
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
-from regard.trace.steps import Projection
+from regard.trace.steps import Projection, Sum
 
 HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0
@@ -76,22 +77,30 @@ class Traced:
     def given(self, *, whole: bool) -> list[Table]:
         """Tables of what the steps start from; with `whole`, all of it exactly, for `regard check` to recompute."""
         inputs = self.inputs
-        found = [_settings(inputs)] if whole else []
-        if inputs.x is not None and (whole or inputs.has_matrices):
-            found.append(_vectors("Embeddings", "x", inputs.words, inputs.x))
+        tables = [_settings(inputs)] if whole else []
+        if inputs.x is not None and (whole or inputs.has_matrices or inputs.position is not None):
+            tables.append(
+                _vectors("Embeddings", "x" if inputs.position is None else "embedding", inputs.words, inputs.x)
+            )
+            if inputs.position is not None:
+                tables.append(_vectors("Positions", "position", inputs.words, inputs.position, whole=whole))
+                total = inputs.x + inputs.position
+                tables.append(
+                    _vectors("x = embedding + position", "embedding + position", inputs.words, total, whole=whole)
+                )
             if inputs.context is not None:
-                found.append(_vectors("Context", "context", inputs.key_words, inputs.context))
+                tables.append(_vectors("Context", "context", inputs.key_words, inputs.context))
         largest = max((len(matrix) for matrix in inputs.matrices.values()), default=0)
         if inputs.has_matrices and (whole or largest <= MOST_ROWS):
-            found += _weights(inputs)
+            tables += _weights(inputs)
         for step, part in inputs.parts.items() if whole else ():
             words = inputs.words if step == "query" else inputs.key_words
             for head, vectors in enumerate(part):
                 name = step[0] if inputs.heads == 1 else f"{step[0]}, head {head}"
                 rows = tuple(zip(numbered(words), vectors, strict=True))
                 columns = Column(name, "word"), Column("numbers", "vector", exact_digits(part))
-                found.append(Table(f"{name}: {len(words)} × {part.shape[-1]}", columns, rows))
-        return found
+                tables.append(Table(f"{name}: {len(words)} × {part.shape[-1]}", columns, rows))
+        return tables
 
 
 def traced(
@@ -105,6 +114,7 @@ def traced(
     seed: int | None = None,
     masks: Sequence[str] = (),
     product: str | None = None,
+    positions: str | None = None,
 ) -> Traced:
     """The attention of some words, step by step, as `regard steps` shows it; vectors are drawn from a seed or given.
 
@@ -113,6 +123,7 @@ def traced(
     source    what `content` is called in errors
     context   cross-attention: words of the keys and values
     product   "x W" or "x W^T": how W is written, where `content` does not say it
+    positions "sinusoidal" adds them to the embeddings: x = embedding + position
 
     >>> steps = traced(["The", "cat"], {"The": [1, 0], "cat": [0, 1]}, masks=["causal"])
     >>> steps.explain("The")["weight"].tolist()
@@ -136,6 +147,8 @@ def traced(
         seed = USUAL_SEED if seed is None else seed
         inputs, note = _random(tuple(words), context, heads or 1, width, seed, parse_product(product))
         made = f"random numbers from seed {seed}"
+    if positions is not None:
+        note += _add_positions(inputs, positions)
     if masks:
         inputs.mask_text = " & ".join(masks)
         inputs.mask = parse_mask(inputs.mask_text)
@@ -143,6 +156,18 @@ def traced(
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
     explain = _explainer(inputs)
     return Traced(inputs, note, lambda query: _as_written(explain(query).noted(note, Source(made)), inputs))
+
+
+def _add_positions(inputs: Inputs, kind: str) -> str:
+    """Set the positions of the words; what a note says of them."""
+    if kind != "sinusoidal":
+        raise OptionError(f"--positions is {kind!r}; expected sinusoidal. `regard positions` shows other kinds.")
+    if inputs.x is None or inputs.context is not None:
+        raise OptionError("--positions are added to the embeddings of one text: leave out --context, or q, k and v.")
+    if inputs.position is not None:
+        raise OptionError("--positions: these embeddings come with positions of their own.")
+    inputs.position = sinusoidal(*inputs.x.shape)
+    return " Positions are sinusoidal: x = embedding + position."
 
 
 def _as_written(trace: Trace, inputs: Inputs) -> Trace:
@@ -173,7 +198,11 @@ def _document(content: Any, source: str) -> Document:
 
 
 def _is_flat(vector: Any) -> bool:
-    return isinstance(vector, list) and bool(vector) and not any(isinstance(one, (list, dict, str)) for one in vector)
+    return (
+        isinstance(vector, list)
+        and bool(vector)
+        and not any(isinstance(number, (list, dict, str)) for number in vector)
+    )
 
 
 # Inputs
@@ -202,8 +231,8 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
         inputs.matrices = random_matrices(width, width if context is None else context.shape[1], inputs.heads, seed)
         inputs.has_matrices = True
         names = "W_q, W_k and W_v" if inputs.heads == 1 else "W_q, W_k, W_v and W_O"
-        said = f"{names} are random numbers from seed {seed}: nothing was trained."
-        return inputs, f"x typed by hand. {product_note(inputs)}. {said}"
+        sentence = f"{names} are random numbers from seed {seed}: nothing was trained."
+        return inputs, f"x typed by hand. {product_note(inputs)}. {sentence}"
     note = "Typed by hand. W_q = W_k = W_v = I: queries, keys and values are the embeddings themselves"
     return inputs, note + ("." if inputs.heads == 1 else f", split among {inputs.heads} heads.")
 
@@ -260,12 +289,12 @@ def random_matrices(width: int, context_width: int, heads: int, seed: int) -> di
     """W_q, W_k, W_v, and W_O for several heads, each (in, out), of −1, 0 and 1 and of full rank."""
     if width % heads:
         raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a divisor of {width}.")
-    found = {"W_q": random_matrix(width, width, Seed(seed).part("w_q"))}
+    matrices = {"W_q": random_matrix(width, width, Seed(seed).part("w_q"))}
     for name in ("W_k", "W_v"):
-        found[name] = random_matrix(context_width, width, Seed(seed).part(name.lower()))
+        matrices[name] = random_matrix(context_width, width, Seed(seed).part(name.lower()))
     if heads > 1:  # W_O mixes heads; one head alone has nothing to mix
-        found["W_O"] = mixing_matrix(width, heads, Seed(seed).part("w_o"))
-    return found
+        matrices["W_O"] = mixing_matrix(width, heads, Seed(seed).part("w_o"))
+    return matrices
 
 
 def random_matrix(rows: int, columns: int, seed: Seed) -> Numbers:
@@ -321,11 +350,27 @@ def _explainer(inputs: Inputs) -> Callable[[Any], Trace]:
     def explain(query: Any) -> Trace:
         context_words = None if context is None else inputs.key_words
         trace: Trace = layer.explain(
-            x, context, query=query, mask=inputs.mask, words=words, context_words=context_words
+            x if inputs.position is None else x + inputs.position,
+            context,
+            query=query,
+            mask=inputs.mask,
+            words=words,
+            context_words=context_words,
         )
-        return trace
+        return trace if inputs.position is None else _with_positions(trace, inputs)
 
     return explain
+
+
+def _with_positions(trace: Trace, inputs: Inputs) -> Trace:
+    """The trace of x = embedding + position, with both before it."""
+    assert inputs.x is not None
+    assert inputs.position is not None
+    first, *others = trace.steps
+    embedding = replace(first, source=inputs.x)
+    positioned = Step("positioned", inputs.x + inputs.position, first.axes, "x = embedding + position")
+    parts = {**trace.origin.parts, "positioned": Sum(inputs.x, inputs.position)}
+    return replace(trace, steps=(embedding, positioned, *others), origin=replace(trace.origin, parts=parts))
 
 
 def _of_parts(inputs: Inputs, scale: float | None) -> Callable[[Any], Trace]:
@@ -376,9 +421,10 @@ def _settings(inputs: Inputs) -> Table:
     return Table("Settings", (Column("Setting", "word"), Column("value")), tuple(rows))
 
 
-def _vectors(title: str, name: str, words: Sequence[str], vectors: Numbers) -> Table:
+def _vectors(title: str, name: str, words: Sequence[str], vectors: Numbers, *, whole: bool = True) -> Table:
     rows = tuple(zip(numbered(words), vectors, strict=True))
-    columns = Column("Word", "word"), Column(name, "vector", exact_digits(vectors))
+    digits = exact_digits(vectors)
+    columns = Column("Word", "word"), Column(name, "vector", digits if whole else min(digits, 2))
     return Table(f"{title}: {vectors.shape[0]} × {vectors.shape[1]}", columns, rows)
 
 
@@ -391,16 +437,18 @@ def _weights(inputs: Inputs) -> list[Table]:
     groups: dict[int, list[str]] = {}
     for name in (name for name in formulas if name in inputs.matrices):
         groups.setdefault(len(inputs.written_matrix(name)), []).append(name)
-    found = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
+    tables = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
     if "W_O" in inputs.matrices:
-        found.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
-    return found
+        tables.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
+    return tables
 
 
 def _weight_table(inputs: Inputs, names: Sequence[str], formula: str) -> Table:
     matrices = [inputs.written_matrix(name) for name in names]
-    shapes = ", ".join(f"{name} {one.shape[0]} × {one.shape[1]}" for name, one in zip(names, matrices, strict=True))
-    columns = [Column(name, "vector", exact_digits(one)) for name, one in zip(names, matrices, strict=True)]
+    shapes = ", ".join(
+        f"{name} {matrix.shape[0]} × {matrix.shape[1]}" for name, matrix in zip(names, matrices, strict=True)
+    )
+    columns = [Column(name, "vector", exact_digits(matrix)) for name, matrix in zip(names, matrices, strict=True)]
     rows = tuple(zip(map(str, range(1, len(matrices[0]) + 1)), *matrices, strict=True))
     where = "side by side in the columns" if inputs.product == PRODUCTS[0] else "below each other in the rows"
     share = "" if inputs.heads == 1 or names == ["W_O"] else f"; {inputs.heads} heads, {where}"

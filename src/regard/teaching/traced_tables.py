@@ -42,8 +42,8 @@ def step_tables(
     count = len(steps.words)
     queries: Any = range(count) if query is None else [query]
     shown = 0
-    for one in queries:
-        of_query = list(_of_query(steps.explain(one), head))
+    for asked_query in queries:
+        of_query = list(_of_query(steps.explain(asked_query), head))
         notes |= dict.fromkeys(note for table in of_query for note in table.notes)
         of_query = [replace(table, notes=()) for table in of_query]
         tables += of_query if whole else map(strongest_rows, of_query)
@@ -62,8 +62,8 @@ def step_tables(
 
 def _of_query(trace: Trace, head: int | None) -> Iterator[Table]:
     """One table per head, then concatenate and W_O."""
-    for place in range(trace.heads) if head is None else [validate.index("head", head, trace.heads)]:
-        yield trace.table(head=place)
+    for number in range(trace.heads) if head is None else [validate.index("head", head, trace.heads)]:
+        yield trace.table(head=number)
     if head is None and (trace.heads > 1 or "projected" in trace):
         yield _together(trace)
 
@@ -82,15 +82,15 @@ def _together(trace: Trace) -> Table:
 
 def strongest_rows(table: Table, most: int = MOST_ROWS) -> Table:
     """Of many rows, the largest weights and the query's own; one more row sums up the others."""
-    shaded = [place for place, column in enumerate(table.columns) if column.shade]
+    shaded = [index for index, column in enumerate(table.columns) if column.shade]
     if len(table) <= most or not shaded:
         return table
     weight = shaded[0]
     strength = [-1.0 if row[weight] is None or row[weight] != row[weight] else row[weight] for row in table.rows]
-    asking = {place for place, row in enumerate(table.rows) if row[-1] is not None}
+    asking = {index for index, row in enumerate(table.rows) if row[-1] is not None}
     strongest = sorted(range(len(table)), key=lambda place: -strength[place])
-    kept = sorted([*asking, *[place for place in strongest if place not in asking]][: most - 1])
-    others = [table.rows[place] for place in sorted({*range(len(table))} - {*kept})]
+    kept = sorted([*asking, *[index for index in strongest if index not in asking]][: most - 1])
+    others = [table.rows[index] for index in sorted({*range(len(table))} - {*kept})]
     rest: list[Any] = [None] * len(table.columns)
     rest[0] = f"… {len(others):,} more"
     if any(row[weight] is not None for row in others):
@@ -99,4 +99,4 @@ def strongest_rows(table: Table, most: int = MOST_ROWS) -> Table:
     else:  # all masked: the column before the weights says so
         rest[weight - 1] = others[0][weight - 1]
     highlight = kept.index(table.highlight) if table.highlight in kept else None
-    return replace(table, rows=(*(table.rows[place] for place in kept), tuple(rest)), highlight=highlight)
+    return replace(table, rows=(*(table.rows[index] for index in kept), tuple(rest)), highlight=highlight)

@@ -32,7 +32,7 @@ def _apart(chunk: str) -> list[str]:
 
 def _runs(marks: str) -> list[str]:
     """Group repeated punctuation: ... is one word."""
-    return [found.group() for found in re.finditer(r"(.)\1*", marks)]
+    return [match.group() for match in re.finditer(r"(.)\1*", marks)]
 
 
 def _is_punctuation(character: str) -> bool:

@@ -56,17 +56,17 @@ def explain(
         scores = score_parts.of_rows(scores, slice(row, row + 1))
         asking = asking[row : row + 1]
     rows = slice(row, row + len(asking))
-    given = tuple(
+    numbers = tuple(
         as_step(arrays.wide(part)) for part in _heads(*queries_and_keys, values, rows)
     )  # each (head, query or key, head_dim or value_dim)
     origin = Origin(
         scores.scale,
-        math.isclose(scores.scale, given[0].shape[-1] ** -0.5, rel_tol=1e-9),
+        math.isclose(scores.scale, numbers[0].shape[-1] ** -0.5, rel_tol=1e-9),
         scores.softcap,
         is_cosine,
         scores.sinks,
     )
-    steps = _steps(scores, origin, *given)
+    steps = _steps(scores, origin, *numbers)
     return Trace(names, asking, tuple(steps), None, row, None if own_key is None else own_key + row, origin)
 
 
@@ -158,12 +158,12 @@ def _stages(scores: Scores, origin: Origin, queries: Array, keys: Array) -> list
     """Score and scaled; capped, biased and masked if there is a cap, a bias or a mask."""
     if origin.is_cosine:
         queries, keys = arrays.unit_length(queries), arrays.unit_length(keys)
-    found: list[Step] = []
+    steps: list[Step] = []
 
     def then(name: str, array: Array, formula: str) -> Array:
         """Add a step of one sequence, given with its batch axis."""
         array = as_step(array[0])
-        found.append(Step(name, array, PER_KEY, f"{name} = {formula}"))
+        steps.append(Step(name, array, PER_KEY, f"{name} = {formula}"))
         return array[None]
 
     formula = "q · k / (‖q‖ · ‖k‖)" if origin.is_cosine else "q · k"
@@ -173,9 +173,9 @@ def _stages(scores: Scores, origin: Origin, queries: Array, keys: Array) -> list
     if scores.softcap:
         stage = then("capped", generic.capped(stage, scores), f"{scores.softcap:g} · tanh(scaled / {scores.softcap:g})")
     if scores.bias is not None or scores.relative is not None:
-        stage = then("biased", generic.biased(stage, scores), f"{found[-1].name} + bias")
+        stage = then("biased", generic.biased(stage, scores), f"{steps[-1].name} + bias")
     visible = generic.seen_keys(scores)
     if visible is not None:
-        formula = f"{found[-1].name} where the query may see the key, −∞ elsewhere"
+        formula = f"{steps[-1].name} where the query may see the key, −∞ elsewhere"
         then("masked", arrays.library(stage).where(visible, stage, -math.inf), formula)
-    return found
+    return steps

@@ -60,10 +60,10 @@ def place_of(name: str, given: Any, words: Sequence[str]) -> int:
 
 def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
     """The nth occurrence of a word; case is ignored if the exact spelling does not occur."""
-    exact = [place for place, other in enumerate(words) if other == word]
+    exact = [index for index, other in enumerate(words) if other == word]
     if 1 <= nth <= len(exact):
         return exact[nth - 1]
-    alike = [place for place, other in enumerate(words) if other.casefold() == word.casefold()]
+    alike = [index for index, other in enumerate(words) if other.casefold() == word.casefold()]
     if 1 <= nth <= len(alike):
         return alike[nth - 1]
     if not alike:
@@ -104,7 +104,7 @@ def listed(words: Sequence[str]) -> str:
     >>> listed(["The", "cat", "sat"])
     '0 The, 1 cat, 2 sat'
     """
-    places = [f"{place} {word}" for place, word in enumerate(words[:MOST_WORDS])]
+    entries = [f"{index} {word}" for index, word in enumerate(words[:MOST_WORDS])]
     if len(words) > MOST_WORDS:
-        places = [*places[:-1], "…", f"{len(words) - 1} {words[-1]}"]
-    return ", ".join(places)
+        entries = [*entries[:-1], "…", f"{len(words) - 1} {words[-1]}"]
+    return ", ".join(entries)

@@ -77,41 +77,28 @@ def of_transformer(
     """One block of a stack, encoders counted first; earlier blocks run without a trace."""
     blocks = (*model.encoders, *model.decoders)
     place = validate.index("block", place, len(blocks))  # encoders first, then decoders
-    trace = _of_block(model, tokens, targets, place, which, asked, masks)
-    return replace(trace, origin=replace(trace.origin, model=model, place=(place, which)))
-
-
-def _of_block(
-    model: Transformer,
-    tokens: Any,
-    targets: Any,
-    place: int,
-    which: Which,
-    asked: ExplainOptions,
-    masks: Sequence[Mask | None],
-) -> Trace:
-    blocks = (*model.encoders, *model.decoders)
     block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
-    both = bool(model.encoders and model.decoders)
     before = _embedded(model, tokens, False)
     if isinstance(block, Encoder):
         for earlier in model.encoders[:place]:
             before = _moved_on(before, earlier(before.tokens, mask=mask))
-        return _whole_block(block, block.norm_2, before, asked)
-    memory = None
-    if both:
-        memory = before.tokens
-        for encoder in model.encoders:
-            memory = encoder(memory, mask=mask)
-        memory = memory if model.memory_norm is None else model.memory_norm(memory)
-        if targets is None:
-            raise errors.option("targets", None, "tokens for the decoders", "These decoders read targets.")
-        before = _embedded(model, targets, True)
-        asked = replace(asked, mask=target_mask, words=asked.context_words, context_words=asked.words)
-    for decoder in model.decoders[: place - len(model.encoders)]:
-        before = _moved_on(before, decoder(before.tokens, memory, mask=asked.mask, memory_mask=memory_mask))
-    assert isinstance(block, Decoder)
-    return _decoder(block, before, memory, which, asked, memory_mask)
+        trace = _whole_block(block, block.norm_2, before, asked)
+    else:
+        assert isinstance(block, Decoder)
+        memory = None
+        if model.encoders:
+            memory = before.tokens
+            for encoder in model.encoders:
+                memory = encoder(memory, mask=mask)
+            memory = memory if model.memory_norm is None else model.memory_norm(memory)
+            if targets is None:
+                raise errors.option("targets", None, "tokens for the decoders", "These decoders read targets.")
+            before = _embedded(model, targets, True)
+            asked = replace(asked, mask=target_mask, words=asked.context_words, context_words=asked.words)
+        for decoder in model.decoders[: place - len(model.encoders)]:
+            before = _moved_on(before, decoder(before.tokens, memory, mask=asked.mask, memory_mask=memory_mask))
+        trace = _decoder(block, before, memory, which, asked, memory_mask)
+    return replace(trace, origin=replace(trace.origin, model=model, place=(place, which)))
 
 
 # Steps before the attention
@@ -144,14 +131,14 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
         raise several_sequences(numbers.shape[0] if numbers.ndim else 0)
     scale = model.embedding_scale
     times = "" if scale == 1.0 else f" · {scale:.4g}"
-    found = {name: as_step(value) for name, value in model.embedding_steps(numbers, 0, table, separate=True)}
-    embedding = found["embedding"]
+    embedding_steps = {name: as_step(value) for name, value in model.embedding_steps(numbers, 0, table, separate=True)}
+    embedding = embedding_steps["embedding"]
     steps = [Step("embedding", embedding, TOKENS, f"embedding = the token's row of the table{times}")]
     parts: dict[str, Provenance] = {"embedding": Taken(f"the token's row of the table{times}")}
     x = embedding
     if model.positions is not None or model.embedding_norm is not None:
-        positioned = found.get("positioned", embedding)
-        x = found.get("normed", positioned)
+        positioned = embedding_steps.get("positioned", embedding)
+        x = embedding_steps.get("normed", positioned)
         formula = "embedding + position" if model.positions is not None else "embedding"
         formula = formula if model.embedding_norm is None else f"norm({formula})"
         steps.append(Step("positioned", x, TOKENS, f"positioned = {formula}"))
@@ -229,7 +216,7 @@ def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Proven
 
 
 def _feeding(layer: FeedForward, x: str) -> str:
-    up, down = ("" if part.bias is None else f" + b_{place}" for place, part in ((1, layer.up), (2, layer.down)))
+    up, down = ("" if part.bias is None else f" + b_{number}" for number, part in ((1, layer.up), (2, layer.down)))
     if layer.gate is not None:
         return f"({layer.activation}({x} · W_g) · ({x} · W_1{up})) · W_2{down}"
     return f"{layer.activation}({x} · W_1{up}) · W_2{down}"
@@ -249,7 +236,7 @@ def _observed(
     """The steps of a block as a trace, from those of one attention on; without `last_norm`, up to its residual."""
     trace: Any = None
     residual: Any = None
-    cross = "cross_" if layer is getattr(block, "cross", None) else ""
+    cross = "cross_" if isinstance(block, Decoder) and layer is block.cross else ""
     first = block.norm_first
     for name, value in steps:
         if name == f"{cross}heads":

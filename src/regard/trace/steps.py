@@ -155,9 +155,6 @@ class Steps:
     def step(self, name: str) -> Step:
         """One step, by name.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> step = trace.step("scaled")
         >>> step.formula, step.axes
         ('scaled = score / √d_k', ('head', 'query', 'key'))
@@ -174,9 +171,6 @@ class Steps:
     def names(self) -> tuple[str, ...]:
         """The names of the steps, in order.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> trace.names
         ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
         """
@@ -186,9 +180,6 @@ class Steps:
     def heads(self) -> int:
         """The number of heads.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> trace.heads
         1
         """
@@ -198,9 +189,6 @@ class Steps:
     def head_dim(self) -> int:
         """The number of components of queries and keys, d_k.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> trace.head_dim
         4
         """
@@ -238,8 +226,8 @@ def key_of(trace: Steps, key: Any, step: str) -> int:
 
 def own_key_of(trace: Steps, row: int) -> int | None:
     """The position of a query's own key, or None if it has none."""
-    own = None if trace.own_key is None else trace.own_key + row
-    return own if own is not None and own < len(trace.words) else None
+    own_key = None if trace.own_key is None else trace.own_key + row
+    return own_key if own_key is not None and own_key < len(trace.words) else None
 
 
 def query_label(trace: Steps, row: int) -> str:
@@ -284,29 +272,31 @@ def setup(trace: Steps) -> dict[str, Any]:
     W_q, W_k, W_v are left out if a bias, a norm or rotary positions come between x · W and q, k, v.
     """
     origin, parts = trace.origin, trace.origin.parts
-    found: dict[str, Any] = {"heads": trace.heads}
+    fields: dict[str, Any] = {"heads": trace.heads}
     if not origin.is_root:
-        found["divisor"] = 1 / origin.scale if origin.scale else 0.0
+        fields["divisor"] = 1 / origin.scale if origin.scale else 0.0
     if origin.is_cosine:
-        found["similarity"] = "cosine"
+        fields["similarity"] = "cosine"
     if origin.sinks is not None:
-        found["sinks"] = origin.sinks
+        fields["sinks"] = origin.sinks
     if "masked" in trace:
         hidden = np.isneginf(numpy_of(trace["masked"]))  # (head, query, key)
         same = bool((hidden == hidden[:1]).all())
-        found["mask"] = (~(hidden[0] if same else hidden)).astype(int)
+        fields["mask"] = (~(hidden[0] if same else hidden)).astype(int)
     projections = [parts.get(name) for name in ("query", "key", "value")]
     if all(isinstance(part, Projection) and _is_plain(part) for part in projections):
-        found["product"] = origin.product
-        found |= {f"W_{part.letter}": numpy_of(part.linear.matrix) for part in projections if part is not None}
+        fields["product"] = origin.product
+        fields |= {f"W_{part.letter}": numpy_of(part.linear.matrix) for part in projections if part is not None}
         if trace.own_key is None:
-            found["context"] = parts["key"].rows
+            fields["context"] = parts["key"].rows
+        if isinstance(added := parts.get("positioned"), Sum) and added.norm is None:
+            fields["positions"] = added.right
     through = parts.get("projected")
     if isinstance(through, Projection) and through.linear.bias is None:
-        found["W_O"] = numpy_of(through.linear.matrix)
+        fields["W_O"] = numpy_of(through.linear.matrix)
     if origin.product == "x W^T":
-        found |= {name: part.T for name, part in found.items() if name.startswith("W_")} | {"product": origin.product}
-    return found
+        fields |= {name: part.T for name, part in fields.items() if name.startswith("W_")} | {"product": origin.product}
+    return fields
 
 
 def _is_plain(part: Projection) -> bool:

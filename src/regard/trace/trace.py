@@ -38,9 +38,6 @@ class Trace(Steps):
     def noted(self, note: str | None, source: Source | None = None) -> Trace:
         """The same trace with a note for people, and with the source that files name, if one is given.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> trace.noted("W_q = W_k = W_v = I").table("cat").notes
         ('W_q = W_k = W_v = I',)
         """
@@ -49,9 +46,7 @@ class Trace(Steps):
     def table(self, query: Any = None, head: int = 0) -> Table:
         """The step table of one query: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> table = Attention(E, E).explain(E, words=["The", "cat", "sat"]).table("cat")
+        >>> table = trace.table("cat")
         >>> for row in table:
         ...     print(" | ".join(table.printed(row)))
         The |         | 1 0 1 0 | 1 0 1 0 | 0 | 0 | 0.16 | 0.16 0.00 0.16 0.00 |
@@ -63,9 +58,6 @@ class Trace(Steps):
     def tables(self, head: int = 0) -> tuple[Table, ...]:
         """The step tables of all queries.
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> [table.title for table in trace.tables()]
         ['Query The: d_k = 4, √d_k = 2', 'Query cat: d_k = 4, √d_k = 2', 'Query sat: d_k = 4, √d_k = 2']
         """
@@ -82,9 +74,6 @@ class Trace(Steps):
         component    one number of a vector, as in `why("output", query="cat", component=0)`
         full         do not shorten long vectors
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> print(trace.why("scaled", query="cat", key="sat"))
         2 / √4 = 1
         """
@@ -94,9 +83,6 @@ class Trace(Steps):
     def weighted_values(self, query: Any = None, head: int = 0) -> Array:
         """Weight × value of one query and head for every key, (key, value_dim); O(n).
 
-        >>> from regard.attention import Attention
-        >>> E = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
-        >>> trace = Attention(E, E).explain(E, words=["The", "cat", "sat"])
         >>> trace.weighted_values("cat").round(2)
         array([[0.16, 0. , 0.16, 0. ],
                [0. , 0.42, 0. , 0.42],
@@ -121,6 +107,11 @@ class Trace(Steps):
 
         return mimebundle(self)
 
+    def _display_(self) -> Any:  # marimo's protocol
+        from regard.viewer.widget import display
+
+        return display(self)
+
 
 # The step table of the slides: for one query, one row per key
 
@@ -132,8 +123,8 @@ def _table(trace: Steps, row: int, head: int) -> Table:
     neither weight nor weighted value: its cells are blank.
     """
     count = len(trace.words)
-    place = own_key_of(trace, row)
-    asking = 0 if place is None else place
+    own_key = own_key_of(trace, row)
+    asking = 0 if own_key is None else own_key
     queries, keys, values = (numpy_of(trace[name][head]) for name in ("query", "key", "value"))
     weights, output = numpy_of(trace["weight"][head, row]), numpy_of(trace["output"][head, row])
     weighted = numpy_of(weighted_values_of(trace, row, head))  # (key, value_dim)
@@ -162,7 +153,7 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         tuple(columns),
         tuple(zip(*cells, strict=True)),
         _notes(trace, row, head, weights, weighted, output, fine),
-        place,
+        own_key,
         source_in_words(trace, head),
     )
 

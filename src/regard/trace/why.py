@@ -11,6 +11,7 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import numpy_of
+from regard.layers.norms import LayerNorm, RMSNorm
 from regard.trace.arithmetic import dot, factor, number, softmax_line, vector
 from regard.trace.steps import Fed, Projection, Steps, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
 
@@ -161,9 +162,9 @@ def _weighted_value(place: ExplainedNumber) -> Why:
     component = picked(place, value)
     if component is None:
         return Why(f"{factor(weight)}·{place.vector(value)} = {place.vector(weighted)}", weighted, (weight, value))
-    one = float(weighted[component])
-    line = f"{factor(weight)}·{factor(value[component])} = {number(one)}"
-    return Why(line, one, (weight, float(value[component])))
+    contribution = float(weighted[component])
+    line = f"{factor(weight)}·{factor(value[component])} = {number(contribution)}"
+    return Why(line, contribution, (weight, float(value[component])))
 
 
 def _output(place: ExplainedNumber) -> Why:
@@ -172,9 +173,9 @@ def _output(place: ExplainedNumber) -> Why:
     weighted = numpy_of(weighted_values_of(place.trace, place.row, place.head))
     component = picked(place, output)
     if component is not None:
-        one = float(output[component])
+        contribution = float(output[component])
         line = dot(weights, values[:, component], place.full)
-        return Why(f"{line} = {number(one)}", one, tuple(weighted[:, component].tolist()))
+        return Why(f"{line} = {number(contribution)}", contribution, tuple(weighted[:, component].tolist()))
     shown = range(len(weights)) if place.full or len(weights) <= FEW_KEYS else (0, 1, 2, len(weights) - 1)
     terms = [f"{factor(weights[key])}·{place.vector(values[key])}" for key in shown]
     if len(terms) < len(weights):
@@ -262,11 +263,11 @@ def _sum(place: ExplainedNumber, made: Sum, values: Any, at: int) -> Why:
     return Why(line, float(values[component]), terms)
 
 
-def _normed(norm: Any, row: Any, component: int) -> str:
+def _normed(norm: LayerNorm | RMSNorm, row: Any, component: int) -> str:
     """One component of a normalised row, without its result."""
-    weight, bias = float(_double(norm.weight)[component]), getattr(norm, "bias", None)
-    end = f" · {factor(weight)}" + ("" if bias is None else f" + {factor(_double(bias)[component])}")
-    if hasattr(norm, "bias"):
+    end = f" · {factor(float(_double(norm.weight)[component]))}"
+    if isinstance(norm, LayerNorm):
+        end += "" if norm.bias is None else f" + {factor(_double(norm.bias)[component])}"
         top, square = f"({number(row[component])} − {factor(row.mean())})", row.var()
     else:
         top, square = number(row[component]), np.mean(row * row)

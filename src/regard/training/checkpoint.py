@@ -123,7 +123,7 @@ def read(folder: Path, tensors: Mapping[str, Array], settings: Mapping[str, Any]
     record = Record.load(folder / RECORD)
     if record.run != _identity(settings):
         raise errors.OptionError(f"{folder / RECORD} is the record of another run. Restore it, or delete {path}.")
-    record.snapshots = [one for one in record.snapshots if one.step <= state.step]
+    record.snapshots = [snapshot for snapshot in record.snapshots if snapshot.step <= state.step]
     if len(record.snapshots) != state.snapshots:
         raise errors.OptionError(
             f"{folder / RECORD} has {len(record.snapshots)} snapshots up to step {state.step:,}, expected "

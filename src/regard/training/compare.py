@@ -22,21 +22,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard import errors
+from regard import errors, validate
 from regard.layers import MultiHead
 from regard.tables import Column, Table
 from regard.training.loop import Recipe
 from regard.training.measurement import held_out_batch
 from regard.training.network import Module, initial_deviation
 from regard.training.optimiser import AdamW
+from regard.training.presets import preset
 from regard.training.tasks import Batch, LookupTask, Task
+from regard.training.tasks import task as make_task
 
 NETWORKS = ("feed-forward", "convolution", "dilated", "gated convolution", "one head", "eight heads")
 KERNEL = 4
 WINDOW_WIDTH = 16  # width of the embedding in the feed-forward network
+WIDTH = 64  # of the network with eight heads
 TOLERANCE = 0.05  # of the number of parameters
 RISING = 0.5  # share of the steps after which a task with levels is at full difficulty
 TEST_SEQUENCES = 256
+LEARNED = 0.5  # accuracy of the best network from which a comparison says something
 
 # Zoology's setting of multi-query associative recall (Arora et al., 2023): networks of the same width, two mixers
 # without feed-forward parts, one table of embeddings for input and output, one pair per 16 tokens of a sequence.
@@ -239,17 +243,22 @@ class Comparison:
             results = self.of(name)
             rows.append((name, results[0].parameters, *_spread([result.accuracy for result in results])))
         seeds = {result.seed for result in self.results}
-        note = f"{errors.count(len(seeds), 'seed')}; test sequences are not among those of the training."
+        notes = [f"{errors.count(len(seeds), 'seed')}; test sequences are not among those of the training."]
+        if max(row[2] for row in rows) < LEARNED:
+            notes.append(
+                f"{self.steps:,} steps are too few: no network has learned the task, so they cannot be compared."
+            )
         columns = Column("network", "word"), Column("parameters", "number", 0), *numbers
-        tables = [Table(f"Accuracy on {self.task} after {self.steps:,} steps", columns, tuple(rows), (note,))]
+        tables = [Table(f"Accuracy on {self.task} after {self.steps:,} steps", columns, tuple(rows), tuple(notes))]
         for field, title in (("by_distance", "distance to the right key, from"), ("by_pairs", "number of pairs")):
             curves = {name: self.curve(name, field) for name in self.networks}
-            places = sorted({at for curve in curves.values() for at in curve})
-            if places:
+            positions = sorted({at for curve in curves.values() for at in curve})
+            if positions:
                 rows = [
-                    (name, *(curve[at][0] if at in curve else None for at in places)) for name, curve in curves.items()
+                    (name, *(curve[at][0] if at in curve else None for at in positions))
+                    for name, curve in curves.items()
                 ]
-                columns = Column("network", "word"), *(Column(str(at), "number", 3) for at in places)
+                columns = Column("network", "word"), *(Column(str(at), "number", 3) for at in positions)
                 tables.append(Table(f"Mean accuracy by {title}", columns, tuple(rows)))
         return tables
 
@@ -259,13 +268,30 @@ def _spread(accuracies: Sequence[float]) -> tuple[float, float, float]:
     return float(np.mean(accuracies)), min(accuracies), max(accuracies)
 
 
+def setting(name: str, *, zoology: bool = False, **options: Any) -> tuple[Task, Recipe, tuple[str, ...]]:
+    """A task with `options`, its recipe, and the networks to compare on it; with `zoology`, as in its paper.
+
+    >>> task, recipe, networks = setting("lookup", zoology=True, length=64)
+    >>> task.vocabulary, recipe.batch, len(networks)
+    (8192, 128, 3)
+    """
+    if not zoology:
+        task = make_task(name, **options)
+        return task, preset(task).recipe, NETWORKS
+    if name != "lookup":
+        raise errors.OptionError(f"Zoology's setting is one of the task lookup, not of {name}: leave out --zoology.")
+    length = options.setdefault("length", 64)
+    pairs = max(1, length // ZOOLOGY_TOKENS_PER_PAIR)
+    return make_task(name, **{"pairs": pairs, "vocabulary": ZOOLOGY_VOCABULARY} | options), ZOOLOGY_RECIPE, ZOOLOGY
+
+
 def compare(
     task: Task,
     recipe: Recipe | None = None,
     *,
     networks: Sequence[str] = NETWORKS,
     seeds: Sequence[int] = (0, 1, 2),
-    width: int = 64,
+    width: int = WIDTH,
     layers: int = 2,
     zoology: bool = False,
     on_step: Callable[[], Any] | None = None,
@@ -283,6 +309,8 @@ def compare(
     ['convolution']
     """
     recipe = recipe or Recipe()
+    if validate.integer("width", width, 8) % 8:
+        raise errors.option("width", width, "a multiple of 8, the number of heads")
     for name in networks:
         build(name, task, 8, layers)  # an unknown name is an error before anything is trained
     with torch.random.fork_rng(devices=[]):

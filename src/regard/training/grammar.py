@@ -181,9 +181,9 @@ def passage(rng: np.random.Generator, *, held_out: bool = False) -> tuple[Clause
     while True:
         kind, other = rng.choice(len(KINDS), 2, replace=False, p=SHARES)
         taken: set[str] = set()
-        found = [_clause(rng, KINDS[place], taken, held_out) for place in rng.permutation([kind, kind, other])]
-        if not held_out or any(fact.held_out for clause in found for fact in clause.facts):
-            return tuple(found)
+        clauses = [_clause(rng, KINDS[number], taken, held_out) for number in rng.permutation([kind, kind, other])]
+        if not held_out or any(fact.held_out for clause in clauses for fact in clause.facts):
+            return tuple(clauses)
 
 
 def _clause(rng: np.random.Generator, kind: Callable[[_Builder], None], taken: set[str], held_out: bool) -> Clause:

@@ -211,8 +211,8 @@ class TrainingRun:
         scored = int((batch.targets >= 0).sum())
         self.optimiser.clear()
         loss, right = 0.0, 0
-        wanted = math.inf if recipe.curriculum is None else recipe.curriculum
-        climbs = wanted < math.inf and self.level + 1 < len(self.task.levels)
+        threshold = math.inf if recipe.curriculum is None else recipe.curriculum
+        climbs = threshold < math.inf and self.level + 1 < len(self.task.levels)
         for part in _parts(batch, recipe.accumulate):
             logits, targets = scored_logits(self.model, part)
             of_part = functional.cross_entropy(logits, targets, reduction="sum") / scored
@@ -226,7 +226,7 @@ class TrainingRun:
             raise self._diverged(what, step + 1, out)
         if climbs:
             self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
-            if self.running > wanted:
+            if self.running > threshold:
                 self.level, self.running = self.level + 1, 0.0
         return loss
 
@@ -316,5 +316,5 @@ def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def _parts(batch: Batch, count: int) -> list[Batch]:
     size = len(batch) // count
-    rows = [slice(place * size, (place + 1) * size) for place in range(count)]
+    rows = [slice(part * size, (part + 1) * size) for part in range(count)]
     return [Batch(batch.tokens[r], batch.targets[r], batch.keys[r], batch.relations[r]) for r in rows]

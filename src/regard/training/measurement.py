@@ -72,23 +72,23 @@ def snapshot(model: Transformer, record: Record, batch: Batch, step: int, loss: 
 def head_accuracy(seen: Sequence[LayerAttention], batch: Batch, relations: int) -> NDArray[np.float32]:
     """(layer, head, relation): the share of queries whose largest weight is on the right key; NaN without a query."""
     heads = max(layer.attention.shape[1] for layer in seen)
-    found = np.full((len(seen), heads, relations), np.nan, np.float32)
-    for place, layer in enumerate(seen):
+    accuracy = np.full((len(seen), heads, relations), np.nan, np.float32)
+    for number, layer in enumerate(seen):
         strongest = np.asarray(layer.attention.top(1).index)[..., 0]  # (batch, head, query)
         for relation in range(relations):
             rows, queries = np.nonzero(batch.relations == relation)
             if len(rows):
                 right = strongest[rows, :, queries] == batch.keys[rows, queries][:, None]  # (query, head)
-                found[place, : right.shape[1], relation] = right.mean(axis=0)
-    return found
+                accuracy[number, : right.shape[1], relation] = right.mean(axis=0)
+    return accuracy
 
 
 def _projections(model: Transformer, name: str) -> NDArray[np.float16]:
     """(layer, head, row, column) of W_Q or W_K, averaged over blocks where a head's matrix is large."""
-    found = []
+    maps = []
     for block in model.encoders:
         weight: Tensor = getattr(block.attention, name).weight
         by_head = weight.unflatten(0, (block.attention.heads, -1))  # (head, head_dim, width)
         shape = min(by_head.shape[1], MOST_ROWS), min(by_head.shape[2], MOST_COLUMNS)
-        found.append(functional.adaptive_avg_pool2d(by_head, shape))
-    return np.asarray(torch.stack(found).clamp(-LARGEST, LARGEST).numpy(), np.float16)
+        maps.append(functional.adaptive_avg_pool2d(by_head, shape))
+    return np.asarray(torch.stack(maps).clamp(-LARGEST, LARGEST).numpy(), np.float16)

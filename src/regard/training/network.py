@@ -175,7 +175,7 @@ def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) ->
         if isinstance(value, Layer):
             return _through_modules(value, module.get_submodule(name))
         if isinstance(value, tuple) and any(isinstance(part, Layer) for part in value):
-            return tuple(changed(part, f"{name}.{place}") for place, part in enumerate(value))
+            return tuple(changed(part, f"{name}.{number}") for number, part in enumerate(value))
         return value
 
     values = {entry.name: getattr(layer, entry.name) for entry in fields(layer)}
@@ -189,7 +189,7 @@ def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) ->
             rows, seen = kind.attend(self, *inputs, **options)
             watch = sys.modules.get("regard.watch.regard_layers")
             if watch is not None:
-                watch.record(module, seen.attention, seen.values, rows)
+                rows = watch.record(module, seen.attention, seen.values, rows)
             return rows, seen
 
         call = partial(attend, copy)

@@ -53,23 +53,23 @@ class AdamW:
 
         Where that is not finite, nothing is updated.
         """
-        learned = [place for place, tensor in enumerate(self.tensors) if tensor.grad is not None]
-        gradients = [self.tensors[place].grad for place in learned]
+        learned = [number for number, tensor in enumerate(self.tensors) if tensor.grad is not None]
+        gradients = [self.tensors[number].grad for number in learned]
         norm = float(torch.nn.utils.get_total_norm(gradients))
         if not math.isfinite(norm):
             return norm
         scale = torch.tensor(norm / clip) if clip is not None and norm > clip else None
         with torch.no_grad():
             for decays in (True, False):
-                group = [place for place in learned if (self.tensors[place].ndim > 1) == decays]
+                group = [number for number in learned if (self.tensors[number].ndim > 1) == decays]
                 self._update(group, rate, self.weight_decay if decays else 0.0, scale)
         return norm
 
     def _update(self, group: Sequence[int], rate: float, weight_decay: float, scale: Tensor | None) -> None:
         if not group:
             return
-        tensors = [self.tensors[place] for place in group]
-        averages, squares, steps = map(list, zip(*(self.moments[place] for place in group), strict=True))
+        tensors = [self.tensors[number] for number in group]
+        averages, squares, steps = map(list, zip(*(self.moments[number] for number in group), strict=True))
         adamw(
             tensors, [tensor.grad for tensor in tensors], averages, squares, [], steps, fused=True, grad_scale=scale,
             amsgrad=False, beta1=self.betas[0], beta2=self.betas[1], lr=rate, weight_decay=weight_decay, eps=EPSILON,

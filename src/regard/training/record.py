@@ -22,7 +22,7 @@ settings of the run that it belongs to).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from regard.tables import Column, Table
 Numbers = NDArray[Any]
 FILE = "record.safetensors"
 KIND = "training_record"
+LEARNED = 0.5  # of the first test loss: a run that stays above it has not learned its task
 VERSION = 2
 LARGEST_WEIGHT = 255
 
@@ -65,12 +66,12 @@ class Snapshot:
 
         That is NaN where the test sequences have no query of the relation.
         """
-        found = []
+        best = []
         for relation in range(self.head_accuracy.shape[2]):
             scores = np.nan_to_num(self.head_accuracy[:, :, relation], nan=-1.0)
-            layer, head = (int(place) for place in np.unravel_index(int(scores.argmax()), scores.shape))
-            found.append((layer, head, float(self.head_accuracy[layer, head, relation])))
-        return found
+            layer, head = (int(index) for index in np.unravel_index(int(scores.argmax()), scores.shape))
+            best.append((layer, head, float(self.head_accuracy[layer, head, relation])))
+        return best
 
     def __str__(self) -> str:
         attention = "" if np.isnan(self.attention_accuracy) else f", attention accuracy {self.attention_accuracy:.3f}"
@@ -103,13 +104,32 @@ class Record:
         """The words of a recorded sentence."""
         return [self.words[token] for token in self.probes[probe] if token >= 0]
 
+    def summary(self, steps: int, usual: int) -> Iterator[str]:
+        """What was learned, in sentences: the loss, whether `steps` were too few beside the `usual` ones, the heads."""
+        first, last = self.snapshots[0], self.snapshots[-1]
+        yield (
+            f"Test loss {first.test_loss:.3f} → {last.test_loss:.3f}, "
+            f"accuracy {first.accuracy:.3f} → {last.accuracy:.3f} on sequences that training never showed."
+        )
+        if last.test_loss > LEARNED * first.test_loss:
+            fewer = f" The usual number is {usual:,}: leave out --steps." if steps < usual else " Try more --steps."
+            yield f"{steps:,} steps are too few to learn this task: the loss is still {last.test_loss:.2f}.{fewer}"
+        heads = zip(self.relations, first.best_heads(), last.best_heads(), strict=True)
+        for relation, (_, _, untrained), (layer, head, accuracy) in heads:
+            yield (
+                f"{relation}: layer {layer}, head {head} has its largest weight on the right token for {accuracy:.0%} "
+                f"of the queries (untrained: {untrained:.0%} at best)."
+            )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, all of it or nothing."""
         arrays: dict[str, Numbers] = {
-            name: np.array([getattr(one, name) for one in self.snapshots], np.int64 if name == "step" else np.float64)
+            name: np.array(
+                [getattr(snapshot, name) for snapshot in self.snapshots], np.int64 if name == "step" else np.float64
+            )
             for name in NUMBERS
         }
-        arrays |= {name: np.stack([getattr(one, name) for one in self.snapshots]) for name in ARRAYS}
+        arrays |= {name: np.stack([getattr(snapshot, name) for snapshot in self.snapshots]) for name in ARRAYS}
         arrays |= {name: getattr(self, name) for name in ("probes", "probe_keys", "probe_relations")}
         metadata = {"task": self.task, "words": self.words, "relations": self.relations, "run": self.run}
         codec.save(path, arrays, metadata, kind=KIND, version=VERSION, sealed=True)
@@ -142,7 +162,15 @@ class Record:
             *(Column(relation) for relation in self.relations),
         )
         rows = []
-        for one in self.snapshots:
-            best = (f"{accuracy:.2f} (layer {layer}, head {head})" for layer, head, accuracy in one.best_heads())
-            rows.append((one.step, None if one.loss != one.loss else one.loss, one.test_loss, one.accuracy, *best))
+        for snapshot in self.snapshots:
+            best = (f"{accuracy:.2f} (layer {layer}, head {head})" for layer, head, accuracy in snapshot.best_heads())
+            rows.append(
+                (
+                    snapshot.step,
+                    None if snapshot.loss != snapshot.loss else snapshot.loss,
+                    snapshot.test_loss,
+                    snapshot.accuracy,
+                    *best,
+                )
+            )
         return Table(f"Training on {self.task}", columns, tuple(rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import zlib
 from abc import ABC, abstractmethod
@@ -127,10 +128,10 @@ def _distinct(rng: np.random.Generator, count: int, number: int, limit: int) -> 
     """`number` different integers below `limit` for each of `count` rows, in random order."""
     if number * number > limit:  # most rows of independent draws would repeat a number
         return rng.random((count, limit)).argsort(axis=1)[:, :number]
-    found = rng.integers(0, limit, (count, number))
-    while len(again := np.flatnonzero((np.diff(np.sort(found, axis=1), axis=1) == 0).any(axis=1))):
-        found[again] = rng.integers(0, limit, (len(again), number))
-    return found
+    draws = rng.integers(0, limit, (count, number))
+    while len(again := np.flatnonzero((np.diff(np.sort(draws, axis=1), axis=1) == 0).any(axis=1))):
+        draws[again] = rng.integers(0, limit, (len(again), number))
+    return draws
 
 
 LEAST_PAIRS, LEAST_KEYS = 4, 8  # of the easiest level
@@ -188,16 +189,16 @@ class LookupTask(Task):
         values = half + _distinct(rng, count, pairs, used)
         tokens = half * rng.integers(0, 2, (count, length)) + rng.integers(0, used + 1, (count, length))
         tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2] = keys, values
-        places = (length - 2 * pairs) // 2
-        likely = np.arange(1, places + 1) ** (self.power - 1)
-        gumbel = np.log(likely) - np.log(-np.log(rng.random((count, places))))
+        slots = (length - 2 * pairs) // 2
+        likely = np.arange(1, slots + 1) ** (self.power - 1)
+        gumbel = np.log(likely) - np.log(-np.log(rng.random((count, slots))))
         gaps = np.argsort(-gumbel, axis=1)[:, :pairs]  # (batch, pair): a weighted draw without replacement
         at = 2 * pairs + 2 * gaps
         # Filler must not repeat a key of the sequence: a query without a target.
         filler = tokens[:, 2 * pairs :]
-        known = np.zeros((count, self.vocabulary), bool)
-        np.put_along_axis(known, keys, True, axis=1)
-        filler[np.take_along_axis(known, filler, axis=1)] = 0
+        is_known = np.zeros((count, self.vocabulary), bool)
+        np.put_along_axis(is_known, keys, True, axis=1)
+        filler[np.take_along_axis(is_known, filler, axis=1)] = 0
         np.put_along_axis(tokens, at, keys, axis=1)
         targets, right, relations = _empty(tokens)
         np.put_along_axis(targets, at, values, axis=1)
@@ -254,7 +255,7 @@ def _pieces(rng: np.random.Generator, length: int) -> Integers:
     while length - cuts[-1] > 3:
         cuts.append(cuts[-1] + int(rng.integers(2, min(6, length - cuts[-1] - 2) + 1)))
     pieces = np.split(np.arange(length), cuts[1:])
-    return np.concatenate([pieces[place] for place in rng.permutation(len(pieces))])
+    return np.concatenate([pieces[number] for number in rng.permutation(len(pieces))])
 
 
 class _Rewriting(Task):
@@ -401,16 +402,16 @@ class Facts(Task):
     def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
         each = len(next(iter(KINDS.values())))
         tokens = rng.integers(0, each * len(KINDS), (count, self.length))
-        kind, place = tokens // each, np.arange(self.length)
+        kind, position = tokens // each, np.arange(self.length)
         # (batch, token, kind): where the latest word of each kind is, NONE before the first
         is_kind = kind[:, :, None] == np.arange(len(KINDS))
-        latest = np.maximum.accumulate(np.where(is_kind, place[:, None], NONE), axis=1)
-        known = (latest != NONE).all(axis=2)
+        latest = np.maximum.accumulate(np.where(is_kind, position[:, None], NONE), axis=1)
+        is_known = (latest != NONE).all(axis=2)
         values = np.take_along_axis(tokens, latest.clip(0).reshape(count, -1), axis=1).reshape(latest.shape) % each
         joint = each * len(KINDS) + values @ each ** np.arange(len(KINDS))[::-1]
-        asked = (kind + rng.integers(1, len(KINDS), kind.shape)) % len(KINDS)  # of the other three kinds
-        right = np.take_along_axis(latest, asked[:, :, None], axis=2)[:, :, 0]
-        return Batch(tokens, *(np.where(known, found, NONE) for found in (joint, right, asked)))
+        question = (kind + rng.integers(1, len(KINDS), kind.shape)) % len(KINDS)  # of the other three kinds
+        right = np.take_along_axis(latest, question[:, :, None], axis=2)[:, :, 0]
+        return Batch(tokens, *(np.where(is_known, answer, NONE) for answer in (joint, right, question)))
 
 
 class Text(Task):
@@ -454,8 +455,7 @@ def _read_text(path: str | Path) -> str:
     try:
         data = input_file.read(Path(path))
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise errors.OptionError(f"{str(path)!r} cannot be read: {reason}.") from None
+        raise errors.OptionError(f"{str(path)!r} cannot be read: {errors.reason_of(problem)}.") from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as problem:
@@ -471,20 +471,27 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (LookupTask, Relatio
 
 
 def task(name: str, **options: Any) -> Task:
-    """A task by its name: lookup, relations, facts, induction, copy, sort or text.
+    """A task by its name: lookup, relations, facts, induction, copy, sort or text; or a text file, for the last one.
 
     >>> task("lookup", pairs=4).length
     16
     """
     if name not in TASKS:
-        hint = errors.did_you_mean(str(name), TASKS)
-        raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}.{hint}")
-    known = signature(TASKS[name]).parameters
-    if unknown := [option for option in options if option not in known]:
-        takes = ", ".join(known) or "no options"
+        if not os.path.isfile(name):  # noqa: PTH113  (False, not an error, for what cannot be a path)
+            hint = errors.did_you_mean(str(name), TASKS)
+            raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}, or a text file.{hint}")
+        name, options = "text", {"path": name, **options}
+    parameters = signature(TASKS[name]).parameters
+    if unknown := [option for option in options if option not in parameters]:
+        takes = ", ".join(parameters) or "no options"
         raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
-    if missing := [option for option, one in known.items() if one.default is one.empty and option not in options]:
-        raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.")
+    if missing := [
+        option
+        for option, parameter in parameters.items()
+        if parameter.default is parameter.empty and option not in options
+    ]:
+        instead = " Give the text file instead of the word text." if name == "text" else ""
+        raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.{instead}")
     for option in ("length", "pairs", "vocabulary"):
         if options.get(option) is not None:
             validate.integer(option, options[option], 1, MOST_TOKENS)

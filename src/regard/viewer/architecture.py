@@ -135,12 +135,12 @@ def _parts(block: Encoder | Decoder) -> list[Stage]:
         both = [_norm(name, norm), stage]
         return both if first else both[::-1]
 
-    found = around("norm_1", block.norm_1, _attention("attention", "Attention", block.attention))
+    parts = around("norm_1", block.norm_1, _attention("attention", "Attention", block.attention))
     if isinstance(block, Decoder):
         if block.cross is not None and block.norm_2 is not None:
-            found += around("norm_2", block.norm_2, _attention("cross", "Cross-attention", block.cross))
-        return found + around("norm_3", block.norm_3, _feed_forward(block.feed_forward))
-    return found + around("norm_2", block.norm_2, _feed_forward(block.feed_forward))
+            parts += around("norm_2", block.norm_2, _attention("cross", "Cross-attention", block.cross))
+        return parts + around("norm_3", block.norm_3, _feed_forward(block.feed_forward))
+    return parts + around("norm_2", block.norm_2, _feed_forward(block.feed_forward))
 
 
 def _attention(name: str, title: str, layer: MultiHead) -> Stage:
@@ -155,7 +155,7 @@ def _attention(name: str, title: str, layer: MultiHead) -> Stage:
         "key_heads": layer.groups,
         "head_dim": layer.head_dim,
         "parameters": layer.count(),
-        "shapes": [[label, list(one.matrix.shape)] for label, one in linears.items() if one is not None],
+        "shapes": [[label, list(linear.matrix.shape)] for label, linear in linears.items() if linear is not None],
         "note": ", ".join(note for note in notes if note),
     }
 
@@ -167,7 +167,7 @@ def _feed_forward(layer: FeedForward) -> Stage:
         "title": "Feed-forward",
         "hidden": layer.up.outputs,
         "parameters": layer.count(),
-        "shapes": [[label, list(one.matrix.shape)] for label, one in linears.items() if one is not None],
+        "shapes": [[label, list(linear.matrix.shape)] for label, linear in linears.items() if linear is not None],
         "note": f"{layer.activation}{', gated' if layer.gate is not None else ''}",
     }
 

@@ -64,14 +64,14 @@ def join_modules(entry: str, read: Callable[[str], str], exported: Sequence[str]
     """The entry and its dependencies as one script, which exports only the names in `exported`."""
     order: dict[str, _Module] = {}
     _collect(entry, read, order, ())
-    places = {path: f"module_{place}" for place, path in enumerate(order, 1)}
-    pieces = [_scoped(module, order, places) for module in order.values()]
-    known = {outside for outside, _ in order[entry].exports}
+    module_names = {path: f"module_{number}" for number, path in enumerate(order, 1)}
+    pieces = [_scoped(module, order, module_names) for module in order.values()]
+    public = {outside for outside, _ in order[entry].exports}
     for name in exported:
-        wanted = DEFAULT if name == "default" else name
-        if wanted not in known:
+        local_name = DEFAULT if name == "default" else name
+        if local_name not in public:
             raise BundleError(f"{entry} does not export {name}.")
-        source = f"{places[entry]}.{wanted}"
+        source = f"{module_names[entry]}.{local_name}"
         pieces.append(f"export default {source};" if name == "default" else f"export const {name} = {source};")
     return "\n".join(pieces)
 
@@ -124,8 +124,8 @@ def _collect(path: str, read: Callable[[str], str], order: dict[str, _Module], a
     try:
         text = read(path)
     except (OSError, KeyError):
-        asked = f", which {above[-1]} imports" if above else ""
-        raise BundleError(f"There is no module {path}{asked}.") from None
+        importer = f", which {above[-1]} imports" if above else ""
+        raise BundleError(f"There is no module {path}{importer}.") from None
     module = _parse(path, text)
     for needed, _ in module.imports:
         _collect(needed, read, order, (*above, path))
@@ -138,16 +138,16 @@ def _parse(path: str, text: str) -> _Module:
     imports: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     exports: list[tuple[str, str]] = []
     edits: list[tuple[int, int, str]] = []  # start, stop, replacement
-    for found in _IMPORT.finditer(bare):
-        imports.append((_source(path, found[2]), _parts(path, found[1])))
-        edits.append((*found.span(), ""))
-    for found in _DECLARED.finditer(bare):
-        name = found[2] or found[3]
+    for match in _IMPORT.finditer(bare):
+        imports.append((_source(path, match[2]), _parts(path, match[1])))
+        edits.append((*match.span(), ""))
+    for match in _DECLARED.finditer(bare):
+        name = match[2] or match[3]
         exports.append((name, name))
-        edits.append((found.start(), found.start(1), ""))
-    for found in _LISTED.finditer(bare):
-        exports += [(ours, theirs) for theirs, ours in _parts(path, found[1])]
-        edits.append((*found.span(), ""))
+        edits.append((match.start(), match.start(1), ""))
+    for match in _LISTED.finditer(bare):
+        exports += [(ours, theirs) for theirs, ours in _parts(path, match[1])]
+        edits.append((*match.span(), ""))
     if (default := _DEFAULT.search(bare)) is not None:
         exports.append((DEFAULT, default[2] or default[3] or DEFAULT))
         named = default[1] or default[3]
@@ -156,8 +156,8 @@ def _parse(path: str, text: str) -> _Module:
         )
     left = _LEFT.search(_edit(bare, edits))
     if left is not None:
-        said = left[0].strip()
-        raise BundleError(f"{path} says {said!r}; only named imports and exports at line starts can be bundled.")
+        statement = left[0].strip()
+        raise BundleError(f"{path} says {statement!r}; only named imports and exports at line starts can be bundled.")
     return _Module(path, _without_comments(_edit(text, edits)), tuple(imports), tuple(exports))
 
 
@@ -165,10 +165,10 @@ def _source(path: str, given: str) -> str:
     """The path of an imported module."""
     if not given.startswith("."):
         raise BundleError(f"{path} imports {given!r}; only relative paths can be bundled.")
-    found = normpath(join(dirname(path), given))
-    if found.startswith(".."):
+    resolved = normpath(join(dirname(path), given))
+    if resolved.startswith(".."):
         raise BundleError(f"{path} imports {given!r}, which is outside the viewer's files.")
-    return found
+    return resolved
 
 
 def _edit(text: str, edits: list[tuple[int, int, str]]) -> str:
@@ -194,22 +194,22 @@ def _without_comments(text: str) -> str:
 
 def _parts(path: str, listed: str) -> tuple[tuple[str, str], ...]:
     """`a, b as c` → (("a", "a"), ("b", "c"))."""
-    found = []
+    imports = []
     for part in filter(None, (part.strip() for part in _blank_comments(listed).split(","))):
         match = _PART.match(part)
         if match is None:
             raise BundleError(f"{path} lists {part!r} among its imports or exports; expected `a` or `a as b`.")
-        found.append((match[1], match[2] or match[1]))
-    return tuple(found)
+        imports.append((match[1], match[2] or match[1]))
+    return tuple(imports)
 
 
 def _scoped(module: _Module, order: dict[str, _Module], places: dict[str, str]) -> str:
     """The module as an immediately invoked function."""
     lines = []
     for needed, names in module.imports:
-        known = {outside for outside, _ in order[needed].exports}
+        exported = {outside for outside, _ in order[needed].exports}
         for name, _ in names:
-            if name not in known:
+            if name not in exported:
                 raise BundleError(f"{module.path} imports {name} from {needed}, which does not export it.")
         bound = ", ".join(name if name == ours else f"{name}: {ours}" for name, ours in names)
         lines.append(f"const {{ {bound} }} = {places[needed]};")

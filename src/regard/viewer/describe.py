@@ -15,7 +15,7 @@ from regard.masks import Mask
 from regard.masks.kinds import Causal, Window
 from regard.masks.mask import Both
 from regard.provenance import LOOK_UP
-from regard.reading import Reading
+from regard.reading import Reading, synthetic
 from regard.reading.highlights import opening
 from regard.teaching.lookup import Lookup
 from regard.trace import Trace
@@ -123,6 +123,12 @@ def _stops(reading: Reading) -> list[int] | None:
 
 def known_heads(reading: Reading) -> description.HeadRoles | None:
     """What the heads of the reading's model do, in general and in this text; None for other models."""
+    if _is_synthetic(reading):
+        names = [list(synthetic.HEADS)]
+        return {
+            "treebank": "", "source": "how it was made", "labels": names, "said": names,
+            "relations": [[[] for _ in synthetic.HEADS]], "possible": {}, "classes": [], "asks": [],
+        }  # fmt: skip
     found = known(reading)
     if found is None:
         return None
@@ -131,7 +137,7 @@ def known_heads(reading: Reading) -> description.HeadRoles | None:
     return {
         "treebank": TREEBANK,
         "source": found.source,
-        "labels": [[found.label(*place) for place in row] for row in places],
+        "labels": [[found.name(*place) for place in row] for row in places],
         "said": [[found.short(*place) for place in row] for row in places],
         "relations": [
             [[[role.relation, role.direction, role.arrow] for role in found.roles_of(*place)] for place in row]
@@ -170,10 +176,17 @@ def _answer(found: KnownHeads, reading: Reading, answer: relations.RelationAnswe
 
 def start_of(reading: Reading) -> description.Start | None:
     """Layer, head and query token of the strongest link between content words: where a view opens; None if unknown."""
+    if _is_synthetic(reading):
+        middle = len(reading.tokens) * 7 // 16  # in the second half of a document, which repeats its first
+        return {"layer": 0, "head": synthetic.FIRST_SHOWN, "query": middle, "view": "matrix"}
     if not reading.tokens or not reading.is_square or is_long(reading):
         return None
     link = opening(reading.word_weights, reading.sink_words)
     return {"layer": link.layer, "head": link.head, "query": reading.words[link.query].first}
+
+
+def _is_synthetic(reading: Reading) -> bool:
+    return reading.model == synthetic.MODEL and (reading.layers, reading.heads) == (1, len(synthetic.HEADS))
 
 
 MEASURED = 1024  # tokens of a text whose means and rollout are computed, as whole matrices
@@ -199,8 +212,9 @@ def query_kinds(reading: Reading) -> list[str]:
     kinds += ["block"] if blocks else []
     if reader is not None and reader.transformer is not None and blocks and reading.states:
         complete = len(reader.block_shapes) == len(blocks)
-        kinds += ["embedding", *(["flow"] if complete and not is_long(reading) else [])]
+        kinds += ["embedding", *(["flow", "patching"] if complete and not is_long(reading) else [])]
         kinds += ["next", "likelihood"] if complete and reader.writes else []
+        kinds += ["lens"] if complete and reader.writes and not is_long(reading) else []
         kinds += [] if reader.causal else ["embed"]
     return [*kinds, "value_grams"] if "norm" in measures_of(reading) else kinds
 

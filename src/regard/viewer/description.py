@@ -181,6 +181,7 @@ class Description(Sizes):
     known: HeadRoles | None
     start: Start | None
     compared: NotRequired[Sequence[str]]  # sentences that a text is compared with
+    site: NotRequired[str]  # the address of the site that a shared page comes from
 
 
 class Probe(TypedDict):

@@ -33,16 +33,16 @@ _NARROWED = {"f8": "f4", "i8": "i4", "b1": "u1"}
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> bytes:
     """A header and arrays as bytes; 64-bit floats and integers are narrowed to 32 bits."""
-    places: dict[str, Any] = {}
+    offsets: dict[str, Any] = {}
     pieces: list[bytes] = []
     offset = 0
     for name, array in (arrays or {}).items():
-        kind, found = _portable(numpy_of(array))
-        places[name] = {"dtype": kind, "shape": list(found.shape), "offset": offset}
-        padding = -found.nbytes % ALIGNMENT
-        pieces += [found.tobytes(), b"\0" * padding]
-        offset += found.nbytes + padding
-    head = json_bytes({**header, "arrays": places})
+        kind, stored = _portable(numpy_of(array))
+        offsets[name] = {"dtype": kind, "shape": list(stored.shape), "offset": offset}
+        padding = -stored.nbytes % ALIGNMENT
+        pieces += [stored.tobytes(), b"\0" * padding]
+        offset += stored.nbytes + padding
+    head = json_bytes({**header, "arrays": offsets})
     head += b" " * (-(4 + len(head)) % ALIGNMENT)
     return b"".join([struct.pack("<I", len(head)), head, *pieces])
 
@@ -53,8 +53,8 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise errors.option("frame", f"{len(frame)} bytes", "a header as long as its first four bytes say")
     try:
         header = json.loads(frame[4 : 4 + length].decode())
-        places = dict(header["arrays"])
-        arrays = {name: _array(frame, 4 + length, place) for name, place in places.items()}
+        offsets = dict(header["arrays"])
+        arrays = {name: _array(frame, 4 + length, span) for name, span in offsets.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise errors.option("frame", "broken", "a JSON header, and arrays within the frame") from None
     return header, arrays

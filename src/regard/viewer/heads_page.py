@@ -51,17 +51,24 @@ def pieces(
     """
     if not 1 <= len(heads) <= 2:
         raise errors.OptionError(f"A page shows the heads of one or two models; {len(heads)} came.")
-    names = [str(one["model"]) for one in heads]
+    names = [str(model_heads["model"]) for model_heads in heads]
     title = f"What the heads of {' and '.join(names)} do"
     models, arrays = [], {}
-    for place, one in enumerate(heads):
-        of_model = [reading for reading in (readings[place] if place < len(readings) else ()) if _fits(reading, one)]
-        known = next((found for reading in of_model if (found := roles.known(reading)) is not None), None)
-        models.append({**_model(one, known), "sentences": [_sentence(reading) for reading in of_model]})
+    for place, model_heads in enumerate(heads):
+        of_model = [
+            reading for reading in (readings[place] if place < len(readings) else ()) if _fits(reading, model_heads)
+        ]
+        known = roles.of_weights(model_heads.get("weights", ()))
+        models.append({**_model(model_heads, known), "sentences": [_sentence(reading) for reading in of_model]})
         for number, reading in enumerate(of_model):
             arrays[f"weights_{place}_{number}"] = _weights(reading)
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
-    yield from document(title, ENTRY, blocks, links=links)
+    then = "See one of these heads at work in a sentence:"
+    yield from document(
+        title, ENTRY, blocks, links=links, current="Heads",
+        then=then if links else f"{then} regard see --layer 3 --head 1",
+        then_links={"Try it": links["Try it"]} if links else None,
+    )  # fmt: skip
 
 
 def page(sources: Sequence[str | os.PathLike[str]], tell: Callable[[str], None] = lambda _line: None) -> str:
@@ -130,11 +137,11 @@ def _fits(reading: Reading, data: Mapping[str, Any]) -> bool:
 
 
 def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
-    best = {(one["relation"], one["direction"]): one for one in data["relations"]}
+    best = {(score["relation"], score["direction"]): score for score in data["relations"]}
     relations = [
-        _relation(one, best[one["relation"], one["direction"]])
-        for one in data.get("by_head", [])
-        if roles.is_telling(one, best[one["relation"], one["direction"]])
+        _relation(score, best[score["relation"], score["direction"]])
+        for score in data.get("by_head", [])
+        if roles.is_telling(score, best[score["relation"], score["direction"]])
     ]
     measured_on = str(data["source"])
     if not relations and known is not None:
@@ -152,14 +159,18 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
         ]
     ranks = data.get("ranks") or {}
     statistics = [
-        *({**one, **{part: _rounded(one[part]) for part in ("mean", "low", "high")}} for one in data["statistics"]),
         *(
-            {"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(found)}
-            for name, found in ranks.items()
+            {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}}
+            for score in data["statistics"]
+        ),
+        *(
+            {"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)}
+            for name, order in ranks.items()
         ),
     ]
     return {
         **{name: data[name] for name in ("model", "source", "layers", "heads", "about", "patterns", "labels")},
+        "names": known and known.names,
         "notes": data.get("notes", []),
         "statistics": statistics,
         "relations": relations,

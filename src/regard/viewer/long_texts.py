@@ -87,14 +87,14 @@ class Pyramids:
             self._tidy((layer, head))
             return of_head.from_cells(asked)
         with self._turns.first():
-            array, said = sampled_map(self._reading.seen[layer].attention, head, asked, stop)
-        return array, {"exact": said is None, "sampled": said}
+            array, note = sampled_map(self._reading.seen[layer].attention, head, asked, stop)
+        return array, {"exact": note is None, "sampled": note}
 
     def progress(self, layer: int, head: int, pool: str) -> float:
         """The share of the pass over a head that is done; 0 if it has not begun."""
         with self._lock:
-            found = self._heads.get((layer, head))
-        return 0.0 if found is None else found.progress.get(pool, 0.0)
+            pyramid = self._heads.get((layer, head))
+        return 0.0 if pyramid is None else pyramid.progress.get(pool, 0.0)
 
     def bytes_kept(self) -> int:
         """Memory used beside the reading itself."""
@@ -103,17 +103,17 @@ class Pyramids:
 
     def _head(self, layer: int, head: int) -> Head:
         with self._lock:
-            found = self._heads.get((layer, head))
-            if found is None:
-                found = self._heads[layer, head] = Head(self._reading.seen[layer].attention.select(head=head).scores)
+            pyramid = self._heads.get((layer, head))
+            if pyramid is None:
+                pyramid = self._heads[layer, head] = Head(self._reading.seen[layer].attention.select(head=head).scores)
             self._heads.move_to_end((layer, head))
-            return found
+            return pyramid
 
     def _tidy(self, kept: tuple[int, int]) -> None:
         """Evict the least recently used heads."""
         with self._lock:
             while sum(of_head.bytes for of_head in self._heads.values()) > self._limit and len(self._heads) > 1:
-                oldest = next(place for place in self._heads if place != kept)
+                oldest = next(head_key for head_key in self._heads if head_key != kept)
                 del self._heads[oldest]
 
 
@@ -177,23 +177,27 @@ class Head:
 
     def from_cells(self, asked: MapRequest) -> Found:
         """A map from cells, exact where its edges coincide with theirs; a cell across an edge is split by area."""
-        wanted, own = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
-        exact = all(np.isin(edges, there).all() for edges, there in zip(wanted, own, strict=True))
+        wanted_edges, stored_edges = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
+        exact = all(np.isin(edges, there).all() for edges, there in zip(wanted_edges, stored_edges, strict=True))
         cells = self._cells[asked.pool]
         if asked.pool == "max":
-            found = _max_cells(_max_cells(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
+            cells_out = _max_cells(
+                _max_cells(cells, stored_edges[0], wanted_edges[0]).T, stored_edges[1], wanted_edges[1]
+            ).T
         else:
-            sums = _share_cells(_share_cells(cells, own[0], wanted[0]).T, own[1], wanted[1]).T
-            found = _means(sums, *wanted)
-        size = [-(-self.queries // (len(own[0]) - 1)), -(-self.keys // (len(own[1]) - 1))]
-        return found, {"exact": exact, "cell": size}
+            sums = _share_cells(
+                _share_cells(cells, stored_edges[0], wanted_edges[0]).T, stored_edges[1], wanted_edges[1]
+            ).T
+            cells_out = _means(sums, *wanted_edges)
+        size = [-(-self.queries // (len(stored_edges[0]) - 1)), -(-self.keys // (len(stored_edges[1]) - 1))]
+        return cells_out, {"exact": exact, "cell": size}
 
     def _learn(self, first: int, last: int) -> None:
         """The state of some rows."""
         scores = score_parts.of_rows(self._scores, slice(first, last))
-        found = self._engine.forward(scores, None, ROW_STATE)[1]
+        row_state = self._engine.forward(scores, None, ROW_STATE)[1]
         for kept, name in zip(self._state, ROW_STATE, strict=True):
-            kept[first:last] = numpy_of(found[name])[0, 0]
+            kept[first:last] = numpy_of(row_state[name])[0, 0]
         self._known[first:last] = True
 
     def _sums(self, row_edges: Integers, column_edges: Integers, pool: str) -> Floats:
@@ -201,8 +205,8 @@ class Head:
         scores = score_parts.of_rows(self._scores, rows)
         state = RowState(*(score_parts.like(kept[None, None, rows], scores.queries) for kept in self._state))
         how: Any = "max" if pool == "max" else "sum"
-        found = self._engine.pooled(scores, state, row_edges - rows.start, column_edges, how)
-        cells: Floats = numpy_of(found)[0, 0]
+        pooled = self._engine.pooled(scores, state, row_edges - rows.start, column_edges, how)
+        cells: Floats = numpy_of(pooled)[0, 0]
         return cells
 
     def _unknown(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -251,8 +255,8 @@ def _cell_runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
-    found: Floats = sums / np.diff(row_edges)[:, None] / np.diff(column_edges)
-    return found
+    means: Floats = sums / np.diff(row_edges)[:, None] / np.diff(column_edges)
+    return means
 
 
 def _share_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
@@ -263,12 +267,12 @@ def _share_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
     """
     first, last = _overlaps(own, wanted)
     # A loop over a few hundred ranges takes a third of the time of np.add.reduceat along this axis.
-    found = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
+    sums = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
     left = (wanted[:-1] - own[first]) / (own[first + 1] - own[first])
     right = (own[last] - wanted[1:]) / (own[last] - own[last - 1])
     if left.any() or right.any():
-        found -= (left[:, None] * cells[first] + right[:, None] * cells[last - 1]).astype(found.dtype)
-    return found
+        sums -= (left[:, None] * cells[first] + right[:, None] * cells[last - 1]).astype(sums.dtype)
+    return sums
 
 
 def _max_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
@@ -305,15 +309,15 @@ def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) 
         rows = rows[np.arange(SAMPLED_MAP_ROWS) * shown // SAMPLED_MAP_ROWS]
     columns = slice(*asked.columns)
     starts = asked.column_edges[:-1] - asked.columns[0]
-    found = []
+    rows_of_head = []
     for block in _blocks(rows, attention.shape[-1]):
         stop()
         weight = numpy_of(attention[head, block, columns])
         if asked.pool == "max":
-            found.append(np.maximum.reduceat(weight, starts, axis=1))
+            rows_of_head.append(np.maximum.reduceat(weight, starts, axis=1))
         else:
-            found.append(np.add.reduceat(weight, starts, axis=1) / np.diff(asked.column_edges))
-    array = np.concatenate(found)
+            rows_of_head.append(np.add.reduceat(weight, starts, axis=1) / np.diff(asked.column_edges))
+    array = np.concatenate(rows_of_head)
     if shown > SAMPLED_MAP_ROWS:
         array = array[np.arange(shown) * SAMPLED_MAP_ROWS // shown]
     return array, _describe_sample(asked.rows[1] - asked.rows[0], len(rows))
@@ -321,53 +325,53 @@ def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) 
 
 def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> Sample:
     """Means over sampled rows that see a key, (head,)."""
-    rows, said = _rows(len(reading.queries))
-    found: dict[str, list[float]] = {name: [] for name in ("entropy", "distance", "sinks", "peak")}
+    rows, note = _rows(len(reading.queries))
+    curves: dict[str, list[float]] = {name: [] for name in ("entropy", "distance", "sinks", "peak")}
     for head in range(attention.shape[0]):
         of_rows = _of_rows(reading, attention, head, rows, stop)
         seeing = of_rows["peak"] > 0
-        for name in found:
-            found[name].append(float(of_rows[name][seeing].mean()) if seeing.any() else 0.0)
-    return Sample({name: np.array(numbers) for name, numbers in found.items()}, said)
+        for name in curves:
+            curves[name].append(float(of_rows[name][seeing].mean()) if seeing.any() else 0.0)
+    return Sample({name: np.array(numbers) for name, numbers in curves.items()}, note)
 
 
 def sampled_along(reading: Reading, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
     """Per token: attention received, extrapolated from the sampled rows; the rest from the nearest sampled row."""
-    rows, said = _rows(len(reading.queries))
+    rows, note = _rows(len(reading.queries))
     nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(len(reading.queries)))
-    found: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
+    curves: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
     for head in heads:
         of_rows = _of_rows(reading, attention, head, rows, stop)
-        found["received"].append(of_rows["received"] * (len(reading.queries) / len(rows)))
-        found["entropy"].append(of_rows["entropy"][nearest])
-        found["distance"].append(of_rows["distance"][nearest])
-    return Sample({name: np.stack(numbers) for name, numbers in found.items()}, said)
+        curves["received"].append(of_rows["received"] * (len(reading.queries) / len(rows)))
+        curves["entropy"].append(of_rows["entropy"][nearest])
+        curves["distance"].append(of_rows["distance"][nearest])
+    return Sample({name: np.stack(numbers) for name, numbers in curves.items()}, note)
 
 
 def sampled_blocks(reading: Reading) -> tuple[list[Integers], str | None]:
     """The sampled queries, in blocks that bound the memory of their weights."""
-    rows, said = _rows(len(reading.queries))
-    return list(_blocks(rows, len(reading.tokens))), said
+    rows, note = _rows(len(reading.queries))
+    return list(_blocks(rows, len(reading.tokens))), note
 
 
 def _of_rows(reading: Reading, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:
     keys = np.arange(len(reading.tokens), dtype=np.float32)
-    found: dict[str, list[Floats]] = {name: [] for name in ("entropy", "peak", "sinks", "distance")}
+    curves: dict[str, list[Floats]] = {name: [] for name in ("entropy", "peak", "sinks", "distance")}
     received = np.zeros(len(reading.tokens))
     for block in _blocks(rows, len(reading.tokens)):
         stop()
         weight = numpy_of(attention[head, block, :]).astype(np.float32)
         received += weight.sum(axis=0)
-        found["peak"].append(weight.max(axis=1))
-        found["sinks"].append(weight[:, list(reading.sinks)].sum(axis=1))
+        curves["peak"].append(weight.max(axis=1))
+        curves["sinks"].append(weight[:, list(reading.sinks)].sum(axis=1))
         logarithm = np.log(np.maximum(weight, np.float32(1e-38)))
-        found["entropy"].append(-np.einsum("rk,rk->r", weight, logarithm))
+        curves["entropy"].append(-np.einsum("rk,rk->r", weight, logarithm))
         if not isinstance(reading.queries, range):
-            found["distance"].append(np.full(len(block), np.nan, np.float32))
+            curves["distance"].append(np.full(len(block), np.nan, np.float32))
         else:
             apart = np.abs(keys - (block[:, None] + reading.queries.start)).astype(np.float32)
-            found["distance"].append(np.einsum("rk,rk->r", weight, apart))
-    return {"received": received, **{name: np.concatenate(parts) for name, parts in found.items()}}
+            curves["distance"].append(np.einsum("rk,rk->r", weight, apart))
+    return {"received": received, **{name: np.concatenate(parts) for name, parts in curves.items()}}
 
 
 def _rows(count: int) -> tuple[Integers, str | None]:

@@ -26,7 +26,7 @@ def grams(reading: Reading, layer: int) -> Floats:
 def of_head(reading: Reading, layer: int, head: int) -> Floats:
     """‖weight · v · W_O‖ of one head between tokens, (query, key)."""
     attention, values = reading.seen[layer]
-    alone = [(place, place + 1) for place in range(len(reading.tokens))]
+    alone = [(index, index + 1) for index in range(len(reading.tokens))]
     norms = np.sqrt(value_grams(values, reading.output_weights(layer), attention.shape[0], alone)[head])
     weighted: Floats = numpy_of(attention.select(head=head).dense(limit=None)) * norms
     return weighted
@@ -45,5 +45,5 @@ def pool_matrix(matrix: Floats, rows: Any, columns: Any, pool: str) -> Floats:
     """Cells of a whole matrix, by the edges of their rows and columns."""
     part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
     reduce = np.maximum if pool == "max" else np.add
-    found: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
-    return found if pool == "max" else found / np.outer(np.diff(rows), np.diff(columns))
+    reduced: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
+    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))

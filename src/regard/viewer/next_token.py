@@ -1,7 +1,7 @@
 """The end of a model: probabilities of the next token, and how a change in one layer reaches it.
 
-A change silences heads, or alters one head's divisor, temperature or mask; it holds for all tokens, and everything
-after it is computed again.
+A change silences heads, blocks an edge of the attention matrix, or alters one head's divisor, temperature or mask;
+everything after it is computed again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
-from regard.heads.ablation_effects import without_heads
+from regard.edits.edit import block, silence
+from regard.edits.layer_edits import RunEdits
+from regard.edits.texts import TextSpan
 from regard.layers import Heads, MultiHead, Transformer
 from regard.layers.encoder import result_of
 from regard.masks import causal
 from regard.models.forward import packed, run
 from regard.reading import Reading
+from regard.reading.edit import Edit
 from regard.reading.reader import Reader
+from regard.reading.weights import WordWeights
 from regard.viewer import params
 from regard.viewer.frames import Floats, Parts
 
@@ -33,9 +37,9 @@ MASKS = ("model", "none", "causal")
 
 @dataclass(frozen=True)
 class Changes:
-    """What is changed: silenced heads (layer, head), and one head's divisor, temperature and mask."""
+    """What is changed: silenced heads and blocked edges, and one head's divisor, temperature and mask."""
 
-    silenced: tuple[tuple[int, int], ...] = ()
+    edits: tuple[Edit, ...] = ()
     layer: int = 0
     head: int = 0
     divisor: float | None = None
@@ -50,8 +54,8 @@ class Changes:
     @property
     def first(self) -> int | None:
         """The first layer that is changed; None without a change."""
-        layers = [layer for layer, _ in self.silenced] + ([self.layer] if self.of_head else [])
-        return min(layers, default=None)
+        layers = [min(edit.layers) if edit.layers else 0 for edit in self.edits]
+        return min([*layers, *([self.layer] if self.of_head else [])], default=None)
 
 
 def reader_of(reading: Reading) -> Reader:
@@ -64,6 +68,8 @@ def reader_of(reading: Reading) -> Reader:
 def transformer_of(reading: Reading) -> Transformer:
     """The layers of the model that read the text."""
     transformer = reader_of(reading).transformer
+    if reading.is_edited:
+        raise errors.unsupported(f"Computing layers of {reading.model} again", "Read the text without the edit.")
     if transformer is None:
         raise errors.unsupported(
             f"Computing layers of {reading.model} again", "Read the text with a model that Regard computes itself."
@@ -75,22 +81,40 @@ def changes_of(reading: Reading, given: Mapping[str, Any]) -> Changes:
     """The changes that a page asks for, checked."""
     layer = params.place("layer", given.get("layer", 0), reading.layers)
     heads = reading.seen[layer].attention.shape[0]
-    pairs = given.get("silenced", [])
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise errors.option("silenced", pairs, "a list of [layer, head]")
-    off = []
-    for pair in pairs:
-        place = params.place("silenced", pair[0], reading.layers)
-        off.append((place, params.place("silenced", pair[1], reading.seen[place].attention.shape[0])))
+    silenced = _head_pairs(reading, "silenced", given.get("silenced", []))
+    edits = (silence(*silenced),) if silenced else ()
+    blocked = given.get("blocked")
     divisor = given.get("divisor")
     return Changes(
-        tuple(sorted(set(off))),
+        edits if blocked is None else (*edits, _blocked_edge(reading, blocked)),
         layer,
         params.place("head", given.get("head", 0), heads),
         None if divisor is None else validate.number("divisor", divisor, above=0),
         validate.number("temperature", given.get("temperature", 1.0), above=0),
         params.word("mask", given.get("mask"), MASKS),
     )
+
+
+def _head_pairs(reading: Reading, name: str, pairs: Any) -> list[tuple[int, int]]:
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise errors.option(name, pairs, "a list of [layer, head]")
+    heads = []
+    for pair in pairs:
+        layer = params.place(name, pair[0], reading.layers)
+        heads.append((layer, params.place(name, pair[1], reading.seen[layer].attention.shape[0])))
+    return sorted(set(heads))
+
+
+def _blocked_edge(reading: Reading, given: Any) -> Edit:
+    """The tokens of one word may not attend to those of another, in some layers, in some heads, or everywhere."""
+    edge = params.parameters(given, ("queries", "keys", "layers", "heads"))
+    count = len(reading.tokens)
+    queries, keys = (params.places(name, edge.get(name), count) for name in ("queries", "keys"))
+    if edge.get("heads") is not None:
+        heads = _head_pairs(reading, "heads", edge["heads"])
+        return block(queries=queries, keys=keys, heads=heads)
+    layers = None if edge.get("layers") is None else params.places("layers", edge["layers"], reading.layers)
+    return block(queries=queries, keys=keys, layers=layers)
 
 
 def next_token(reading: Reading, query: int) -> Parts:
@@ -103,67 +127,88 @@ def likelihood(reading: Reading, stop: Callable[[], None]) -> Parts:
     model, states = reader_of(reading), numpy_of(reading.states[-1])
     ids = [token.id for token in reading.tokens]
     count = len(ids)
-    found = np.full((2, count), np.nan, np.float32)
+    numbers = np.full((2, count), np.nan, np.float32)
     for first in range(0, count - 1, ROWS):
         stop()
         rows = slice(first, min(first + ROWS, count - 1))
         logits = numpy_of(model.next_logits(states[rows])).astype(np.float64)
-        own = logits[np.arange(len(logits)), ids[rows.start + 1 : rows.stop + 1]][:, None]
+        of_next = logits[np.arange(len(logits)), ids[rows.start + 1 : rows.stop + 1]][:, None]
         top = logits.max(axis=1, keepdims=True)
-        places = slice(rows.start + 1, rows.stop + 1)
-        found[0, places] = (np.exp(own - top) / np.exp(logits - top).sum(axis=1, keepdims=True))[:, 0]
-        found[1, places] = (logits > own).sum(axis=1)
-    return {}, {"probability": found[0], "rank": found[1]}
+        columns = slice(rows.start + 1, rows.stop + 1)
+        numbers[0, columns] = (np.exp(of_next - top) / np.exp(logits - top).sum(axis=1, keepdims=True))[:, 0]
+        numbers[1, columns] = (logits > of_next).sum(axis=1)
+    return {}, {"probability": numbers[0], "rank": numbers[1]}
 
 
-def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None]) -> Parts:
+def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None], word: slice | None = None) -> Parts:
     """How far a change moves one token's vector after every layer; and where the model writes, the next token.
 
     moved (layer + 1,): ‖h′ − h‖ / ‖h‖ of the embedding and after each layer.
+    weight (layer, head, word): with `word`, its weights in every layer from the first that is changed; NaN for heads
+    that a layer does not have.
     """
     if len(reading.tokens) > LONGEST:
         raise errors.OptionError(
             f"The text has {len(reading.tokens):,} tokens; changes are followed through texts of at most {LONGEST:,}."
         )
-    states = _changed_states(reading, changes, stop)
+    if word is not None and changes.of_head:
+        raise errors.OptionError("Weights after a change are computed for silenced heads and blocked edges only.")
+    states, attentions = _run_changed(reading, changes, stop)
     moved = []
     for before, after in zip(reading.states, states, strict=True):
-        one, other = (numpy_of(rows)[query].astype(np.float64) for rows in (before, after))
-        moved.append(float(np.linalg.norm(other - one)) / max(float(np.linalg.norm(one)), 1e-30))
-    found: Parts = ({"query": query}, {})
+        before_row, other = (numpy_of(rows)[query].astype(np.float64) for rows in (before, after))
+        moved.append(float(np.linalg.norm(other - before_row)) / max(float(np.linalg.norm(before_row)), 1e-30))
+    answer: Parts = ({"query": query}, {})
     if reader_of(reading).writes:
-        found = _next_logits(reading, query, numpy_of(states[-1])[query])
-    return found[0], {**found[1], "moved": np.array(moved, np.float32)}
+        answer = _next_logits(reading, query, numpy_of(states[-1])[query])
+    arrays = {**answer[1], "moved": np.array(moved, np.float32)}
+    if word is None:
+        return answer[0], arrays
+    most = max((attention.shape[0] for attention in attentions), default=0)
+    rows = np.full((len(attentions), most, len(reading.words)), np.nan, np.float32)
+    weights = WordWeights(tuple(attentions), reading.words)
+    for place, attention in enumerate(attentions):
+        stop()
+        rows[place, : attention.shape[0]] = weights.row(word, place, range(attention.shape[0]))
+    layers = list(range(reading.layers - len(attentions), reading.layers))
+    return {**answer[0], "layers": layers}, {**arrays, "weight": rows}
 
 
-def _changed_states(reading: Reading, changes: Changes, stop: Callable[[], None]) -> list[Array]:
-    """The states after every layer, computed again from the first layer that is changed."""
+def _run_changed(reading: Reading, changes: Changes, stop: Callable[[], None]) -> tuple[list[Array], list[Attention]]:
+    """The states after every layer, and the attentions, computed again from the first layer that is changed."""
     first = changes.first
     if first is None:
-        return list(reading.states)
-    model = without_heads(transformer_of(reading), changes.silenced)
+        return list(reading.states), []
+    model = transformer_of(reading)
+    text = TextSpan(0, 0, 0, len(reading.tokens), lambda: reading.words)
+    edit = RunEdits(changes.edits, (text,))
     together = packed([[token.id for token in reading.tokens]])
-    states, at = list(reading.states[: first + 1]), first
+    states, attentions, at = list(reading.states[: first + 1]), [], first
     if changes.of_head:
-        for step in run(model, together, changes.layer, first=at, states=states[-1]):
+        for step in run(model, together, changes.layer, first=at, states=states[-1], edit=edit):
             stop()
             states.append(step.result)
-        block = model.encoders[changes.layer]
-        states.append(result_of(block.observe(states[-1], attend=_attend_changed(changes))))
+        encoder = model.encoders[changes.layer]
+        states.append(result_of(encoder.observe(states[-1], attend=_attend_changed(changes, edit))))
         at = changes.layer + 1
-    for step in run(model, together, first=at, states=states[-1]):
+    for layer, step in enumerate(run(model, together, first=at, states=states[-1], edit=edit), at):
         stop()
         states.append(step.result)
-    return states
+        attentions.append(step.seen(model.encoders[layer].attention, together.places[0]).attention)
+    return states, attentions
 
 
-def _attend_changed(changes: Changes) -> Callable[[MultiHead, Array], Heads]:
+def _attend_changed(changes: Changes, edit: RunEdits) -> Callable[[MultiHead, Array], Heads]:
     def attend(layer: MultiHead, x: Array) -> Heads:
         attention, values = layer.attention(x)
         outputs = np.array(attention @ values)
         group = attention.shape[0] // len(values)
         changed = changed_head(attention.select(head=changes.head), changes)
         outputs[changes.head] = changed @ values[changes.head // group]
+        if edit.touches(changes.layer):
+            edit.of_call(changes.layer, layer.look(attention.queries[None], attention.keys[None]), values[None]).apply(
+                outputs[None]
+            )
         return Heads(layer.concatenate(outputs), None)
 
     return attend

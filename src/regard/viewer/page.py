@@ -1,16 +1,18 @@
 """The viewer and a reading, or whatever else it shows, in one HTML file, which opens from disk with the network off.
 
-The page holds the bundled script, the style sheet, the kernels it computes with, and frames in base64, so that no text
-can be parsed as markup: one per layer, with queries, keys and values, in 16 bits where that is accurate enough. A
-Content-Security-Policy allows this script and this style sheet, by their hashes, WebAssembly, and nothing else.
+The page holds the bundled script, the style sheet and the kernels it computes with, gzipped, and frames in base64, so
+that no text can be parsed as markup: one per layer, with queries, keys and values, in 16 bits where that is accurate
+enough. A Content-Security-Policy allows this script and this style sheet, by their hashes, WebAssembly, no more.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from html import escape
 from itertools import chain
@@ -19,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import atomic_file
+from regard.output import family
 from regard.reading.layer_numbers import position
 from regard.teaching.lookup import Lookup
 from regard.viewer import bundle, frames, web_model
@@ -30,8 +33,19 @@ from regard.viewer.queries import reading_of
 ENTRY = "hosts/page.js"
 MODEL_ENTRY = "hosts/model_page.js"  # of pages with a model
 WORKER = "models/worker.js"  # runs the model
+FRONT = "Try it"  # what a site calls the page with its model
 SAME_ORIGIN = "connect-src 'self'; "
 FILE_PART = 24 << 20  # bytes of a model's file in one block, a multiple of 3
+LOADER = """"use strict";
+(async () => {
+  for (const tag of ["style", "script"]) {
+    const packed = atob(document.getElementById(`regard-${tag}`).textContent);
+    const bytes = new Blob([Uint8Array.from(packed, (sign) => sign.charCodeAt(0))]);
+    const element = document.createElement(tag);
+    element.textContent = await new Response(bytes.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(element);
+  }
+})();"""  # the policy has the hashes of what it inserts
 
 
 def page(shown: Any, **options: Any) -> str:
@@ -81,29 +95,47 @@ def pieces(
         numbers = {"layer": reading.layer_numbers, "head": reading.head_numbers}
         places = {axis: position(axis, start[axis], numbers[axis]) for axis in numbers if axis in start}
         start = {**start, **places}
-    first, rest = blocks(reading, kept, steps, start)
+    has_model = with_model or model_at is not None
+    first, rest = blocks(reading, kept, steps, start, weights=not has_model)
     first = chain([kernels], first)
     if beside is not None:
         other = reading_of(beside)
         check_size(other, PageContents())
-        begins, ends = blocks(other, PageContents(), steps, None, "2-")
+        begins, ends = blocks(other, PageContents(), steps, None, prefix="2-")
         first, rest = chain(first, [next(begins)]), chain(rest, begins, ends)
     certificate = f" Certificate: {reading.certificate}." if is_certified(reading) else ""
     fallback = f"{certificate} {reading.unverified}".rstrip()
     title = title_of(reading) or "Attention"
     if model_at is not None:
         first = chain(first, _model_blocks({"address": model_at}))
-        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links, loads=True)
+        yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links, current=FRONT, loads=True)
     elif with_model:
-        reader = reader_of(reading)
-        with TemporaryDirectory() as folder:
-            manifest = json.loads(web_model.write(reader, folder).read_bytes())
-            first = chain(first, _model_blocks({"manifest": manifest}))
-            stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
-            rest = chain(rest, *(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored))
-            yield from document(title, MODEL_ENTRY, first, rest, fallback=fallback, links=links)
+        with _stored_model(reader_of(reading)) as (about, files):
+            yield from document(
+                title, MODEL_ENTRY, chain(first, about), chain(rest, files), fallback=fallback, links=links
+            )
     else:
         yield from document(title, ENTRY, first, rest, fallback=fallback, links=links)
+
+
+def shell(reader: Any = None) -> Iterator[str]:
+    """A page with nothing to show, in pieces; with a model where one is given. The page's *Share* fills it in."""
+    kernels = block("wasm", bundle.wasm())
+    if reader is None:
+        yield from document("Regard", ENTRY, [kernels])
+    else:
+        with _stored_model(reader) as (about, files):
+            yield from document("Regard", MODEL_ENTRY, chain([kernels], about), files)
+
+
+@contextmanager
+def _stored_model(reader: Any) -> Iterator[tuple[Iterator[str], Iterator[str]]]:
+    """The blocks of a model in a page: what the page knows of it, and its files."""
+    with TemporaryDirectory() as folder:
+        manifest = json.loads(web_model.write(reader, folder).read_bytes())
+        stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
+        files = chain.from_iterable(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored)
+        yield _model_blocks({"manifest": manifest}), files
 
 
 def document(
@@ -115,6 +147,9 @@ def document(
     fallback: str = "",
     loads: bool = False,
     links: Mapping[str, str] | None = None,
+    current: str = "",
+    then: str = "",
+    then_links: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
@@ -122,13 +157,40 @@ def document(
     fallback  what to say besides where JavaScript is disabled
     loads     whether it may load files from its own web server
     links     other pages of a site: their labels and addresses
+    current   the label of this page among them
+    then      where to go next, in a sentence; with links
     """
-    script, style = _script(entry), _style()
-    yield _head(title, fallback, script, style, loads, links or {})
-    yield from first
-    yield f"<script>{script}</script>\n"
+    script, style = code(entry)
+    yield _head(title, fallback, script, style, loads, links or {}, current)
+    yield from program(script, style, first)
     yield from rest
-    yield "</body>\n</html>\n"
+    yield f"{family.footer(then, then_links) if then else ''}</body>\n</html>\n"
+
+
+def code(entry: str) -> tuple[str, str]:
+    """The script and the style sheet of a page."""
+    return '"use strict";\n' + bundle.script(entry), bundle.style()
+
+
+def program(script: str, style: str, blocks: Iterable[str]) -> Iterator[str]:
+    """What runs a page: its code, gzipped, the blocks that it needs to begin, and the loader."""
+    yield block("style", _compress(style))
+    yield block("script", _compress(script))
+    yield from blocks
+    yield f"<script>{LOADER}</script>\n"
+
+
+def policy_of(scripts: Iterable[str], styles: Iterable[str], more: str = "") -> str:
+    """A Content-Security-Policy that allows the loader and these, by their hashes, WebAssembly, and nothing else."""
+    allowed, sheets = (" ".join(f"'{_hash(text)}'" for text in texts) for texts in ((LOADER, *scripts), styles))
+    return (
+        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; style-src {sheets}; "
+        f"img-src data: blob:; {more}base-uri 'none'; form-action 'none'"
+    )
+
+
+def _compress(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)  # the same bytes every time
 
 
 def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
@@ -144,20 +206,18 @@ def _file_blocks(name: str, path: Path) -> Iterator[str]:
             yield block(f"{name}-{number}", part)
 
 
-def _head(title: str, fallback: str, script: str, style: str, loads: bool, links: Mapping[str, str]) -> str:
+def _head(
+    title: str, fallback: str, script: str, style: str, loads: bool, links: Mapping[str, str], current: str
+) -> str:
     title = escape("".join(letter if letter.isprintable() else " " for letter in title))
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'; "
-        f"img-src data: blob:; worker-src blob:; {SAME_ORIGIN if loads else ''}base-uri 'none'; form-action 'none'"
-    )
-    anchors = "".join(f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in links.items())
-    navigation = f'<nav class="regard-site" aria-label="Site"><b>Regard</b>{anchors}</nav>\n' if anchors else ""
+    policy = policy_of([script], [style], f"worker-src blob:; {SAME_ORIGIN if loads else ''}")
+    navigation = family.header(links, current) if links else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f'<title>{title}</title>\n<style>{style}</style>\n</head>\n<body class="regard-page">\n{navigation}'
+        f'<title>{title}</title>\n</head>\n<body class="regard-page">\n{navigation}'
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )
@@ -165,16 +225,3 @@ def _head(title: str, fallback: str, script: str, style: str, loads: bool, links
 
 def _hash(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
-
-
-def _script(entry: str) -> str:
-    """The script, escaped so that nothing in it closes the element."""
-    found = '"use strict";\n' + bundle.script(entry)
-    return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _style() -> str:
-    found = bundle.style()
-    if "</style" in found.lower():
-        raise bundle.BundleError("The style sheet contains </style, which would close the element.")
-    return found

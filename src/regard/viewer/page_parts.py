@@ -61,14 +61,19 @@ def check_size(reading: Reading, kept: PageContents) -> None:
     if size > LARGEST:
         raise errors.OptionError(
             f"Queries, keys and values take {size >> 20:,} MiB in 16 bits; a page holds at most {LARGEST >> 20}.\n"
-            "Keep fewer layers or heads: layers=[3, 5], heads=[1], or --layers 3,5 --heads 1."
+            "Keep fewer layers or heads: layers=[3, 5], heads=[1], or --keep 3,5/1."
         )
 
 
 def blocks(
-    reading: Reading, kept: PageContents, steps: bool, start: Mapping[str, int] | None, prefix: str = ""
-) -> tuple[Iterator[str], Iterator[str]]:
-    """What is needed to begin, with the layer that is shown first; and all the rest. `prefix` is that of the ids."""
+    reading: Reading, kept: PageContents, steps: bool, start: Mapping[str, int] | None, *, prefix: str = "",
+    weights: bool = True,
+) -> tuple[Iterator[str], Iterator[str]]:  # fmt: skip
+    """What is needed to begin, with the layer that is shown first; and all the rest.
+
+    prefix    of the ids
+    weights   include those of blocks while they fit; not where the page has the model
+    """
 
     def part(name: str, frame: bytes) -> str:
         return block(prefix + name, frame)
@@ -81,7 +86,7 @@ def blocks(
     wanted = int((start or start_of(reading) or {}).get("layer", 0))
     shown = wanted if wanted in layers else layers[0]
     room = (ROOMY - size_of(reading, kept)) // 2
-    more = extra_parts(reading, shown, room) if kept.layers is None else {}
+    more = extra_parts(reading, shown, room, weights) if kept.layers is None else {}
     has += sorted({name.partition("-")[0] for name in more})
     shown_as = measures_of(reading)
     if not steps:
@@ -290,11 +295,12 @@ def short(array: Array) -> Floats:
     return found
 
 
-def extra_parts(reading: Reading, shown: int, room: int) -> dict[str, bytes]:
+def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -> dict[str, bytes]:
     """The frames by name.
 
-    shown   the layer that the page opens with, whose weights come first
-    room    numbers of states, and of weights, that the page may hold besides its layers
+    shown     the layer that the page opens with, whose weights come first
+    room      numbers of states, and of weights, that the page may hold besides its layers
+    weights   include weights of blocks
     """
     has = query_kinds(reading)
     found: dict[str, bytes] = {}
@@ -305,7 +311,7 @@ def extra_parts(reading: Reading, shown: int, room: int) -> dict[str, bytes]:
         if "embedding" in has:
             header, arrays = embedding_steps(reading, range(len(reading.tokens)))
             found["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
-    if "block" in has:
+    if weights and "block" in has:
         found |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
     if "next" in has and len(reading.queries) <= MOST_POSITIONS:
         found["next"] = _next_tokens(reading)

@@ -25,7 +25,7 @@ from regard.reading.reader import Reader
 from regard.reading.weights import mean_over_heads
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, similar
+from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, patching, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
@@ -106,6 +106,8 @@ class Answers:
         self._pyramids = Pyramids(self.reading)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
+        self._other: patching.OtherText | None = None  # the text that activations were taken from last
+        self._lens_frame: bytes | None = None
 
     @property
     def reader(self) -> Reader | None:
@@ -139,10 +141,10 @@ class Answers:
         return frames.pack(self.description())
 
     def _tile(self, asked: _Parameters, stop: Stop) -> bytes:
-        given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
-        rows = params.span("rows", given.get("rows"), attention.shape[1])
-        columns = params.span("columns", given.get("columns"), attention.shape[2])
-        shape = params.cells(given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
+        values_given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
+        rows = params.span("rows", values_given.get("rows"), attention.shape[1])
+        columns = params.span("columns", values_given.get("columns"), attention.shape[2])
+        shape = params.cells(values_given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
         pool, quality, measure = asked.word("pool", POOLS), asked.word("quality", QUALITIES), asked.measure
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         region = MapRequest(rows, columns, shape, pool)
@@ -197,10 +199,10 @@ class Answers:
         stacked = np.full((4, len(of_layers), most), np.nan, np.float32)  # NaN for heads that a layer does not have
         names = ("entropy", "distance", "sinks", "peak")
         for layer, arrays in enumerate(of_layers):
-            for place, name in enumerate(names):
-                stacked[place, layer, : len(arrays[name])] = arrays[name]
-        known = known_heads(self.reading)
-        header = {"sampled": sampled, "patterns": known and known["labels"]}
+            for number, name in enumerate(names):
+                stacked[number, layer, : len(arrays[name])] = arrays[name]
+        heads_known = known_heads(self.reading)
+        header = {"sampled": sampled, "patterns": heads_known and heads_known["labels"]}
         return frames.pack(header, dict(zip(names, stacked, strict=True)))
 
     def _thumbnails(self, asked: _Parameters, stop: Stop) -> bytes:
@@ -236,8 +238,8 @@ class Answers:
         for block in blocks:
             stop()
             rows = mean_over_heads(attention, heads, block)
-            own = block + queries.start if isinstance(queries, range) else None
-            best.append(links.strongest_links(rows, block, own, count, itself=itself, sinks=aside))
+            own_key = block + queries.start if isinstance(queries, range) else None
+            best.append(links.strongest_links(rows, block, own_key, count, itself=itself, sinks=aside))
         return frames.pack({"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict())
 
     def _heads_for(self, asked: _Parameters, stop: Stop) -> bytes:
@@ -284,7 +286,21 @@ class Answers:
 
     def _flow(self, asked: _Parameters, stop: Stop) -> bytes:
         query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
-        return frames.pack(*next_token.flow(self.reading, changes, query, stop))
+        with_weights = params.switch("weights", asked.given.get("weights"), False)
+        word = word_around(self.reading, query) if with_weights else None
+        return frames.pack(*next_token.flow(self.reading, changes, query, stop, word))
+
+    def _patching(self, asked: _Parameters, stop: Stop) -> bytes:
+        text = params.text("text", asked.given.get("text"), patching.LONGEST_TEXT)
+        if self._other is None or self._other.text != text:
+            self._other = patching.other_text(self.reading, text)
+        by = asked.word("by", patching.BY)
+        return frames.pack(*patching.effects(self.reading, self._other, by, asked.layer, asked.query, stop))
+
+    def _lens(self, asked: _Parameters, stop: Stop) -> bytes:
+        if self._lens_frame is None:
+            self._lens_frame = frames.pack(*patching.lens(self.reading, stop))
+        return self._lens_frame
 
     def _likelihood(self, asked: _Parameters, stop: Stop) -> bytes:
         return frames.pack(*next_token.likelihood(self.reading, stop))
@@ -305,7 +321,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "links": ("layer", "heads", "count", "itself", "sinks"), "heads_for": ("query", "key", "by"),
     "vectors": ("layer", "head", "query", "keys"), "steps": ("layer", "head", "query"), "states": ("layer", "tokens"),
     "embedding": ("tokens",), "embed": ("texts",), "meaning": ("texts",),
-    "flow": ("layer", "head", "query", "silenced", "divisor", "temperature", "mask"),
+    "flow": ("layer", "head", "query", "silenced", "blocked", "divisor", "temperature", "mask", "weights"),
+    "patching": ("text", "by", "layer", "query"), "lens": (),
 }  # fmt: skip
 
 
@@ -351,16 +368,16 @@ BLOCK = 1 << 22  # weights per block
 
 def own_key(reading: Reading, query: int) -> int | None:
     """The key position of a query; None if it is not among the keys."""
-    own = reading.queries[query]
-    return own if isinstance(own, int) and own < len(reading.tokens) else None
+    own_key = reading.queries[query]
+    return own_key if isinstance(own_key, int) and own_key < len(reading.tokens) else None
 
 
 def word_around(reading: Reading, query: int) -> slice:
     """The queries that belong to the same word as this one."""
-    own = own_key(reading, query)
-    if own is None:
+    own_index = own_key(reading, query)
+    if own_index is None:
         return slice(query, query + 1)
-    word, shift = reading.words[reading.word_weights.place_of(own)], own - query
+    word, shift = reading.words[reading.word_weights.place_of(own_index)], own_index - query
     return slice(max(word.first - shift, 0), min(word.last - shift, len(reading.queries)))
 
 
@@ -455,9 +472,9 @@ def steps_after(reading: Reading, layer: int, query: int) -> Parts:
         arrays |= {name: numpy_of(trace[name])[row] for name in AFTER if name in trace}
         formulas = {step.name: step.formula for step in trace.steps}
         before = "positioned" if "positioned" in trace else "embedding"
-        own = own_key(reading, query)
-        if before in trace and own is not None and own < len(trace[before]):
-            arrays["state"] = numpy_of(trace[before])[own]
+        own_index = own_key(reading, query)
+        if before in trace and own_index is not None and own_index < len(trace[before]):
+            arrays["state"] = numpy_of(trace[before])[own_index]
         return {"formulas": formulas, "names": list(arrays)}, arrays
     outputs = _outputs(*reading.seen[layer], query)
     formulas = {"outputs": "output = Σ weight · v", "concatenated": "the outputs of all heads, concatenated"}

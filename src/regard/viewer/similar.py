@@ -32,8 +32,8 @@ def embed(model: Reader, texts: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """One vector of length 1 per text, (text, width)."""
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise errors.option("texts", texts, f"a list of 1 to {MOST_TEXTS} texts")
-    given = [params.text("texts", text, LONGEST) for text in texts]
-    return {"model": model.name}, {"vector": numpy_of(model.embed(given)).astype(np.float32)}
+    queries = [params.text("texts", text, LONGEST) for text in texts]
+    return {"model": model.name}, {"vector": numpy_of(model.embed(queries)).astype(np.float32)}
 
 
 @dataclass(frozen=True)

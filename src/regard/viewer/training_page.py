@@ -6,16 +6,18 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard import atomic_file, errors
-from regard.training.record import LARGEST_WEIGHT, Record
 from regard.viewer import frames
 from regard.viewer.description import Probe, TrainingHeader
 from regard.viewer.page import document
 from regard.viewer.page_parts import block
+
+if TYPE_CHECKING:
+    from regard.training.record import Record  # with PyTorch, which the page of a recorded film does not need
 
 ENTRY = "hosts/training.js"
 LARGEST = 96 << 20  # bytes of attention weights in the page
@@ -42,11 +44,22 @@ def save(record: Record, path: str | os.PathLike[str], links: Mapping[str, str] 
 def pieces(record: Record, links: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page in pieces."""
     title = f"Training on {record.task}"
-    yield from document(title, ENTRY, [block("training", frames.pack(*film(record, title)))], links=links)
+    yield from film_page(title, frames.pack(*film(record, title)), links)
+
+
+def film_page(title: str, packed: bytes, links: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The page of a film that is packed already."""
+    then = "What the heads of a trained language model do:"
+    yield from document(
+        title, ENTRY, [block("training", packed)], links=links, current="Learning",
+        then=then if links else f"{then} regard heads page", then_links={"Heads": links["Heads"]} if links else None,
+    )  # fmt: skip
 
 
 def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
     """What the page shows: a header, and arrays with one row per snapshot."""
+    from regard.training.record import LARGEST_WEIGHT
+
     if not record.snapshots:
         raise errors.OptionError("`record` has no snapshot: nothing was measured yet.")
     shown = _evenly(record)
@@ -55,10 +68,10 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
     header: TrainingHeader = {
         "title": title,
         "about": ABOUT.get(record.task, ""),
-        "steps": [one.step for one in shown],
-        "loss": [_finite(one.loss) for one in shown],
-        "test_loss": [_finite(one.test_loss) for one in shown],
-        "answers": [_finite(one.accuracy) for one in shown],
+        "steps": [snapshot.step for snapshot in shown],
+        "loss": [_finite(snapshot.loss) for snapshot in shown],
+        "test_loss": [_finite(snapshot.test_loss) for snapshot in shown],
+        "answers": [_finite(snapshot.accuracy) for snapshot in shown],
         "layers": layers,
         "heads": heads,
         "relations": record.relations,
@@ -67,14 +80,14 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
         "largest_weight": LARGEST_WEIGHT,  # weights are stored in 8 bits
     }
     arrays: dict[str, Any] = {
-        "head_accuracy": np.stack([one.head_accuracy for one in shown]).astype(np.float32),
-        "entropy": np.stack([one.entropy for one in shown]).astype(np.float32),
-        "wq": np.stack([one.w_q for one in shown]).swapaxes(-1, -2),  # (width, head_dim), as in x · W_Q
-        "wk": np.stack([one.w_k for one in shown]).swapaxes(-1, -2),
+        "head_accuracy": np.stack([snapshot.head_accuracy for snapshot in shown]).astype(np.float32),
+        "entropy": np.stack([snapshot.entropy for snapshot in shown]).astype(np.float32),
+        "wq": np.stack([snapshot.w_q for snapshot in shown]).swapaxes(-1, -2),  # (width, head_dim), as in x · W_Q
+        "wk": np.stack([snapshot.w_k for snapshot in shown]).swapaxes(-1, -2),
     }
-    for place, probe in enumerate(probes):
+    for number, probe in enumerate(probes):
         count = len(probe["tokens"])
-        arrays[f"weights_{place}"] = np.stack([one.weights[place, :, :, :count, :count] for one in shown])
+        arrays[f"weights_{number}"] = np.stack([snapshot.weights[number, :, :, :count, :count] for snapshot in shown])
     return header, arrays
 
 
@@ -84,7 +97,7 @@ def _evenly(record: Record) -> list[Any]:
     most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, snapshots[0].weights.size)))
     if len(snapshots) <= most:
         return list(snapshots)
-    return [snapshots[place] for place in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
+    return [snapshots[index] for index in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
 
 
 def _probe(record: Record, probe: int) -> Probe:

@@ -160,7 +160,7 @@ def _check(model: Model) -> None:
 def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:
     """Matrices in this dtype, vectors in float32: these are few, and norms multiply everything by theirs."""
     kind = DTYPES[dtype][1]
-    found = {}
+    files_of_model = {}
     for name, array in tensors.items():
         numbers = np.asarray(array, np.float32)
         if numbers.ndim > 1 and kind is np.float16:
@@ -169,8 +169,8 @@ def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:
                 fix = 'Write it with dtype="float32".'
                 raise errors.unsupported(f"A weight of {largest:.3g} in {name}, which float16 does not hold,", fix)
             numbers = numbers.astype(np.float16)
-        found[name] = numbers
-    return found
+        files_of_model[name] = numbers
+    return files_of_model
 
 
 def _reference_outputs(model: Model) -> dict[str, Array]:
@@ -238,16 +238,16 @@ def _stored_in_gguf(model: Model) -> dict[str, TensorInGguf] | None:
     file = gguf.open_gguf(path)
     names: dict[str, Array] = {}
     codec.describe("", model.transformer, names, KINDS)
-    found: dict[str, TensorInGguf] = {}
+    tensors: dict[str, TensorInGguf] = {}
     for name in names:
         there = _name_in_gguf(name)
-        hub = next((hub for hub, own in file.stored.items() if own == there), None)
+        hub = next((hub for hub, stored_path in file.stored.items() if stored_path == there), None)
         if hub is None or file.header.tensors[there].kind not in GGML_TYPES:
             return None
-        found[name] = {"name": there}
+        tensors[name] = {"name": there}
         if hub in file.permuted:
-            found[name]["heads"] = file.permuted[hub]
-    return found
+            tensors[name]["heads"] = file.permuted[hub]
+    return tensors
 
 
 def _name_in_gguf(name: str) -> str:

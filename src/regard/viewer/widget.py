@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from secrets import token_hex
@@ -43,12 +44,27 @@ def mimebundle(subject: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
     if not _in_notebook() or find_spec("anywidget") is None:
         return None
     made = widget(subject)
-    found = made._repr_mimebundle_()
-    bundle, about = found if isinstance(found, tuple) else (found, {})
+    mimebundle = made._repr_mimebundle_()
+    bundle, about = mimebundle if isinstance(mimebundle, tuple) else (mimebundle, {})
     if WIDGET not in (bundle or {}):
         return None
     _show_still(subject, made.still)
     return {WIDGET: bundle[WIDGET], "text/plain": repr(subject)}, about
+
+
+def display(subject: Any) -> Any:
+    """What marimo shows by its protocol `_display_`: the widget, or a still picture without anywidget."""
+    return widget(subject) if find_spec("anywidget") is not None else Still(subject._repr_html_())
+
+
+@dataclass(frozen=True)
+class Still:
+    """A picture without a widget."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
 
 
 def _show_still(subject: Any, name: str) -> None:
@@ -169,8 +185,8 @@ class Others:
         """The frame that answers one of `KINDS`."""
         given = {} if given is None else given
         if kind == "models":
-            own = self._first.reader
-            return frames.pack({"models": sorted({*models_here(), *([] if own is None else [own.name])})})
+            reader = self._first.reader
+            return frames.pack({"models": sorted({*models_here(), *([] if reader is None else [reader.name])})})
         if kind == "close":
             self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
             return frames.pack({})
@@ -197,13 +213,13 @@ class Others:
         return frames.pack({"reading": name, "description": answers.description()})
 
     def _model(self, name: Any) -> Reader:
-        own = self._first.reader
-        if own is not None and name in (None, own.name):
-            return own
+        reader = self._first.reader
+        if reader is not None and name in (None, reader.name):
+            return reader
         if name not in models_here():
             raise errors.OptionError(
                 f"No model {name!r} is on this machine, and the one that read this text is not at hand."
-                if own is None
+                if reader is None
                 else f"No model {name!r} is on this machine: `regard models` lists those that are."
             )
         return open_here(str(name))

@@ -16,7 +16,7 @@ try:
 except ImportError:
     raise missing_package("Watching a model", "torch") from None
 
-from regard.watch import regard_layers  # noqa: F401 - where `regard.training.Module` hands its attention over
+from regard.watch import patch_source, regard_layers  # noqa: F401 - where `regard.edits.patch` finds `Seen`, and where `regard.training.Module` hands its attention over
 from regard.watch.certificate import RecordingCertificate
 from regard.watch.layer import Layers, WatchedLayer
 from regard.watch.seen import Seen

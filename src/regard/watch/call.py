@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from regard.engines import score_parts
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
 from regard.masks import Mask
+from regard.masks.kinds import Edges
 from regard.watch.lazy_mask import MaskCall
 
 HIDDEN = -1e4  # an additive mask at or below this hides a key: models use the smallest float, −inf or −10,000
@@ -62,6 +64,7 @@ class Call:
     cross: bool = False
     position: int | None = None  # of the first query, where neither the mask nor the number of keys says it
     guessed: bool = False  # nothing says whether the call continues a text with a KV cache
+    edges: tuple[Edges, ...] = ()  # that an edit blocks, positions counted from the first key
 
     @property
     def query_offset(self) -> int:
@@ -106,7 +109,7 @@ class Call:
         return replace(
             self, queries=self.queries[:, chosen], keys=self.keys[:, chosen // group],
             values=self.values[:, chosen // group], sinks=None if self.sinks is None else self.sinks[chosen],
-            bias=bias, rule=part_of(self.rule, chosen, 1),
+            bias=bias, rule=part_of(self.rule, chosen, 1), edges=tuple(_of_heads(one, heads) for one in self.edges),
         )  # fmt: skip
 
     def of_sequences(self, rows: Tensor) -> Call:
@@ -115,11 +118,15 @@ class Call:
         if isinstance(rule, MaskCall) and rule.padding is not None:
             rule = replace(rule, padding=rule.padding[rows])
         queries, keys, values = self.queries[rows], self.keys[rows], self.values[rows]
-        return replace(self, queries=queries, keys=keys, values=values, rule=rule, bias=part_of(self.bias, rows, 0))
+        edges = tuple(_of_sequences(one, rows.tolist()) for one in self.edges)
+        bias = part_of(self.bias, rows, 0)
+        return replace(self, queries=queries, keys=keys, values=values, rule=rule, bias=bias, edges=edges)
 
     def attention(self) -> Attention:
         """The attention of this call."""
         mask, bias = mask_and_bias(self.rule, self.bias)
+        for edges in self.edges:
+            mask = ~edges if mask is None else mask & ~edges
         offset = self.query_offset - self.key_offset
         return Attention(
             self.queries, self.keys, scale=self.scale, mask=mask, bias=bias, softcap=self.softcap, sinks=self.sinks,
@@ -165,6 +172,30 @@ class Computed:
     rows: dict[str, Tensor]  # each (batch, head, query)
     top: Top | None
     column_sums: Tensor | None  # (batch, head, key)
+
+
+def _of_heads(edges: Edges, heads: list[int]) -> Edges:
+    """The edges of some heads, numbered anew."""
+    if edges.heads is None:
+        return edges
+    several = [(new, edges.heads == head) for new, head in enumerate(heads)]
+    return _picked(edges, [chosen for _, chosen in several], heads=[new for new, _ in several])
+
+
+def _of_sequences(edges: Edges, rows: list[int]) -> Edges:
+    """The edges of some sequences, numbered anew."""
+    return _picked(edges, [edges.sequences == row for row in rows], sequences=range(len(rows)))
+
+
+def _picked(edges: Edges, several: list[Any], **numbers: Any) -> Edges:
+    """The edges of several selections one after the other, each with a new number of its head or sequence."""
+    found = {
+        name: None if getattr(edges, name) is None else np.concatenate([getattr(edges, name)[one] for one in several])
+        for name in ("queries", "keys", "sequences", "heads")
+    }
+    for name, new in numbers.items():
+        found[name] = np.repeat(list(new), [int(one.sum()) for one in several])
+    return Edges(**found)
 
 
 P = TypeVar("P")

@@ -119,7 +119,12 @@ def _output_error(recorder: Recorder) -> float | None:
     for layer in recorder.watched():
         run: Any
         for run in layer.runs:
-            if run.deviation is None and run.outputs and run.problem is None and not layer.has_dropout:
+            if (
+                run.deviation is None
+                and run.outputs
+                and run.problem is None
+                and not (layer.has_dropout or layer.is_edited)
+            ):
                 run.deviation = _of_run(run)
             if run.deviation is not None:
                 found.append(run.deviation)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard import errors
 from regard.biases import RelativePositions, relative_positions
 from regard.watch.call import Call, TensorMask
+from regard.watch.call_edits import edits_of_call
 from regard.watch.call_frames import ACTIVE
-from regard.watch.lazy_mask import LazyMask, MaskCall, build_mask, causal_mask_function
+from regard.watch.lazy_mask import LazyMask, MaskCall, build_mask, causal_mask_function, mask_call_of
 from regard.watch.recorder import compute_and_record
 
 if TYPE_CHECKING:
@@ -114,14 +116,9 @@ def mask_forward(
     return LazyMask(call, implementation, shape, device)
 
 
-def _mask_call(mask: Any) -> MaskCall | None:
-    """What a mask of `mask_forward` stands for; None for a tensor from elsewhere."""
-    return mask.call if isinstance(mask, LazyMask) else getattr(mask, "regard_call", None)
-
-
 def _is_added(mask: Tensor | None) -> bool:
     """Whether a mask that does not come from `mask_forward` holds numbers."""
-    return mask is not None and _mask_call(mask) is None and mask.is_floating_point()
+    return mask is not None and mask_call_of(mask) is None and mask.is_floating_point()
 
 
 def is_traced() -> bool:
@@ -163,19 +160,22 @@ def attention_forward(
         return _own(module, original, query, key, value, attention_mask, given)
     is_part = _is_part(query, key, attention_mask)
     layers, watching = layers_for(module, is_part)
-    mask_call = _mask_call(attention_mask)
-    if not watching and original != ENGINE:
+    mask_call = mask_call_of(attention_mask)
+    is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+    if not watching and not is_edited and original != ENGINE:
         for recorder, layer in layers:  # watched cross-attention must know whether a text begins
             if mask_call is not None and not layer.cross:
                 recorder.state.move(mask_call.query_offset, query.shape[2])
         return _own(module, original, query, key, value, attention_mask, given)
     if is_traced():
+        if is_edited:
+            raise errors.unsupported("Editing attention inside a transform of torch.func", "Call the model itself.")
         for recorder, _ in watching:
             recorder.count_of(module).reasons[TRACED] = None
         return _own(module, original, query, key, value, attention_mask, given)
     cross = layers[0][1].cross if layers else None
     call = _call(module, query, key, value, attention_mask, cross, given, original)
-    if not watching:
+    if not watching and not is_edited:
         if dropout:
             return _own(module, original, query, key, value, attention_mask, given)
         trimmed = call.trim()
@@ -192,6 +192,7 @@ def attention_forward(
         dropout=dropout,
         costly=builds or original == ENGINE,
         own_only=own_only,
+        edits=edits_of_call(layers, call.trim()) if is_edited else None,
     )
 
 
@@ -243,7 +244,7 @@ def _call(
     query, key, value = _in_autocast(query, key, value)
     batch = max(query.shape[0], key.shape[0])
     query, key, value = (one.expand(batch, -1, -1, -1) for one in (query, key, value))  # learned queries are of all
-    mask_call = _mask_call(mask)
+    mask_call = mask_call_of(mask)
     queries, keys = query.shape[2], key.shape[2]
     rule: MaskCall | TensorMask
     if mask_call is not None:

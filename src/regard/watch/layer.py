@@ -13,9 +13,10 @@ from torch import Tensor
 
 from regard import errors
 from regard.attention import Attention, PooledMap, Top
+from regard.engines.interface import ROW_STATISTICS
 from regard.watch.call import Call
 from regard.watch.call_frames import owner
-from regard.watch.run import ROW_STATISTICS, Run
+from regard.watch.run import Run
 
 Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
@@ -40,6 +41,7 @@ class WatchedLayer:
     passes: int = 0  # how many there were, kept or not
     is_recognised: bool = False  # in the code of the module itself
     has_dropout: bool = False  # its outputs are those of other weights
+    is_edited: bool = False  # its outputs are changed by an edit
 
     def __repr__(self) -> str:
         kind = "cross-attention" if self.cross else "self-attention"
@@ -278,6 +280,15 @@ class Layers(Sequence[WatchedLayer]):
 
     def __repr__(self) -> str:
         return f"Layers({', '.join(layer.name for layer in self._layers)})"
+
+
+def in_part(part: str, layer: WatchedLayer) -> bool | None:
+    """Whether a layer belongs to a part of a model that has a name; None for other names."""
+    if part == "cross":
+        return layer.cross
+    if part in ("vision", "text"):
+        return bool(VISION.search(layer.name)) == (part == "vision") and not layer.cross
+    return part in layer.name.split(".") and not layer.cross if part in ("encoder", "decoder") else None
 
 
 @lru_cache(maxsize=16)

@@ -320,3 +320,8 @@ class LazyMask(torch.Tensor):  # type: ignore[misc]
 def _with_tensors(arguments: Any) -> Any:
     """The arguments of an operation, every mask replaced by its tensor."""
     return torch.utils._pytree.tree_map_only(LazyMask, LazyMask.tensor, arguments)
+
+
+def mask_call_of(mask: Any) -> MaskCall | None:
+    """What a mask of `mask_forward` stands for; None for a tensor from elsewhere."""
+    return mask.call if isinstance(mask, LazyMask) else getattr(mask, "regard_call", None)

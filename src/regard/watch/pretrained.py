@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,11 +17,14 @@ from torch import Tensor
 
 from regard import errors, validate
 from regard.arrays import Array, unit_length
+from regard.layers import Linear
 from regard.models import tokens as tokenisers
 from regard.models.errors import check_length
 from regard.models.generate import Sampling, TextStream
 from regard.models.model import texts_of
-from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Reader, Task, check_can
+from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
+from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.watch.outcomes import EditedForward
 from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -29,6 +32,7 @@ from regard.watch.support import support_of
 if TYPE_CHECKING:
     from regard.models.tokens import Tokeniser
     from regard.reading import Reading
+    from regard.reading.residual import ResidualStream
     from regard.watch.layer import WatchedLayer
 
 UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
@@ -52,6 +56,7 @@ class Pretrained:
     model: Any
     tokenizer: Any
     writes: bool = False
+    edit: Edit | None = None  # an intervention that holds for everything it reads
 
     @classmethod
     def open(cls, name: str) -> Pretrained:
@@ -79,6 +84,17 @@ class Pretrained:
             torch.manual_seed(0)
             twin = type(self.model)(deepcopy(self.model.config)).eval()
         return replace(self, name=f"{self.name}, untrained", model=twin)
+
+    def edited(self, edit: EditArgument, *, name: str | None = None) -> Pretrained:
+        """The same model with an intervention that holds for everything it reads."""
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        for part in parts:
+            part.check([shape.heads for shape in self.block_shapes], self.name)
+        return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
+
+    def _editing(self, body: Any) -> Any:
+        """A block in which the model computes with its edit."""
+        return nullcontext() if self.edit is None else watch(body, keep=None, edit=self.edit, tokenizer=self.tokenizer)
 
     # What it is
 
@@ -117,7 +133,8 @@ class Pretrained:
         if len(heads) > 1:
             raise errors.unsupported(f"{self.name}, whose layers have {sorted(heads)} heads,", "Look at single layers.")
         is_causal = all(not in_numpy(layer.attention[..., 0, 1]).any() for layer in layers)
-        return _Shape(is_causal, tuple(map(self._block_shape, layers)))
+        projections = {layer.module: self._output_projection(layer) for layer in layers}
+        return _Shape(is_causal, tuple(map(_block_shape, layers, projections.values())), projections)
 
     @property
     def causal(self) -> bool:
@@ -134,18 +151,20 @@ class Pretrained:
         """The sizes of each layer's attention, and its W_O where it is found."""
         return self._shape.blocks
 
-    def _block_shape(self, layer: WatchedLayer) -> BlockShape:
+    def _output_projection(self, layer: WatchedLayer) -> Linear | None:
         name = layer.name.partition(" (")[0]
         attention, parent = (self._body.get_submodule(one) for one in (name, name.rpartition(".")[0]))
         projections = [getattr(attention, one, None) for one in OUTPUTS]
         projections += [getattr(getattr(parent, "output", None), "dense", None)]  # of BERT
-        linear = next((one for one in projections if isinstance(getattr(one, "weight", None), Tensor)), None)
-        heads, (_, key_heads, _, value_dim), w_o = layer.attention.shape[1], layer.values.shape, None
-        if linear is not None:
-            matrix = linear.weight.detach().float()
-            weight = in_numpy(matrix if isinstance(linear, torch.nn.Linear) else matrix.T)  # GPT-2 has them transposed
-            w_o = weight if weight.shape[1] == heads * value_dim else None
-        return BlockShape(heads, key_heads, layer.attention.queries.shape[-1], value_dim, w_o)
+        module = next((one for one in projections if isinstance(getattr(one, "weight", None), Tensor)), None)
+        if module is None:
+            return None
+        matrix = module.weight.detach().float()
+        weight = in_numpy(matrix if isinstance(module, torch.nn.Linear) else matrix.T)  # GPT-2 has them transposed
+        if weight.shape[1] != layer.attention.shape[1] * layer.values.shape[-1]:
+            return None
+        bias = getattr(module, "bias", None)
+        return Linear(weight, None if bias is None else in_numpy(bias.detach().float()))
 
     @property
     def transformer(self) -> None:
@@ -179,12 +198,26 @@ class Pretrained:
         """The text, cut after the last word that the model still reads."""
         return self.tokeniser.beginning(text, self.longest)
 
-    def read(self, text: str, *, on_layer: OnLayer | None = None) -> Reading:
+    def read(self, text: str, *, on_layer: OnLayer | None = None, edit: EditArgument = None) -> Reading:
         """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
         inputs, body = self._inputs(text), self._body
-        with _following(body, on_layer), watch(body) as seen, torch.inference_mode():
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        for part in parts:
+            part.check([shape.heads for shape in self.block_shapes], self.name)
+        with (
+            _following(body, on_layer),
+            watch(body, edit=parts, tokenizer=self.tokenizer) as seen,
+            torch.inference_mode(),
+        ):
             self._forward(inputs)
-        return replace(seen.reading(self.tokenizer, text), model=self.name)
+        return replace(seen.reading(self.tokenizer, text), model=edited_name(self.name, parts))
+
+    def residual(self, text: str) -> ResidualStream:
+        """A text with everything that is written to the residual stream."""
+        from regard.watch.residual import stream_of
+
+        projections = self._shape.projections
+        return stream_of(self.model, self.name, projections, lambda: replace(self.read(text), reader=self))
 
     def generate(
         self,
@@ -196,6 +229,7 @@ class Pretrained:
         top_p: float | None = None,
         seed: int = 0,
         on_token: Callable[[str], None] | None = None,
+        edit: EditArgument = None,
     ) -> Reading:
         """The prompt and up to `tokens` generated tokens as one `Reading`; see `Model.generate`."""
         check_can(self, "generate")
@@ -207,13 +241,21 @@ class Pretrained:
             sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         streamer = None if on_token is None else _Streamer(TextStream(self.tokeniser, (), on_token), tokens)
-        with torch.random.fork_rng(devices=[]), watch(self.model) as seen, torch.inference_mode(), _silent():
+        parts = (*edits_of(self.edit), *edits_of(edit))
+        with (
+            torch.random.fork_rng(devices=[]),
+            watch(self.model, edit=parts, tokenizer=self.tokenizer) as seen,
+            torch.inference_mode(),
+            _silent(),
+        ):
             torch.manual_seed(seed)
             # One more, which is not shown: the model never reads the last token, so that it has no attention.
             written = self.model.generate(**inputs, max_new_tokens=tokens + 1, streamer=streamer, **sampling)
         reading = seen.reading(self.tokenizer, written)
         is_continued = not self.model.config.is_encoder_decoder
-        return replace(reading, model=self.name, given=inputs["input_ids"].shape[1] if is_continued else None)
+        return replace(
+            reading, model=edited_name(self.name, parts), given=inputs["input_ids"].shape[1] if is_continued else None
+        )
 
     def embed(self, texts: str | Sequence[str], *, batch: int = 32, normalise: bool = True) -> Array:
         """One vector per text, (text, width): the mean over its tokens, of length 1 unless `normalise` is False.
@@ -226,7 +268,7 @@ class Pretrained:
 
     def _mean_state(self, text: str) -> Array:
         inputs = self._inputs(text)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._editing(self._body):
             states = self._forward(inputs, getattr(self._body, "base_model", self._body)).last_hidden_state
         return in_numpy(states[0].float().mean(dim=0))
 
@@ -262,10 +304,22 @@ class Pretrained:
                 tokens = slice(0, length * len(indices))
                 yield Observed(of_layer, tuple(indices), tokens, numpy_attention(layer.attention))
 
+    def outcomes(
+        self, texts: Sequence[str | Sequence[int]], edits: Sequence[Edit], *, all_logits: bool = False
+    ) -> Iterator[tuple[int, Outcome]]:
+        """What it computes at its end for some texts: unchanged (−1), then with each edit, by its index."""
+        for edit in edits:
+            edit.check([shape.heads for shape in self.block_shapes], self.name)
+        ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]
+        for of_text in ids:
+            check_length(self.name, self.longest, len(of_text))
+        forward = EditedForward(self._body, self._forward, self.tokenizer, self.writes, self.edit)
+        return forward.outcomes(ids, edits, all_logits)
+
     def _layers(self, texts: Sequence[Array]) -> list[WatchedLayer]:
         """Every layer after reading texts of equal length, given as token ids."""
         ids = torch.tensor(np.asarray(texts), dtype=torch.int64)
-        with watch(self._body) as seen, torch.inference_mode():
+        with watch(self._body, edit=self.edit, tokenizer=self.tokenizer) as seen, torch.inference_mode():
             self._forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
         return sorted(seen.layers, key=lambda layer: layer.number)
 
@@ -289,6 +343,13 @@ _READER: type[Reader] = Pretrained  # for mypy
 class _Shape(NamedTuple):
     causal: bool
     blocks: tuple[BlockShape, ...]
+    projections: dict[str, Linear | None]  # W_O, by the name of the attention module
+
+
+def _block_shape(layer: WatchedLayer, w_o: Linear | None) -> BlockShape:
+    heads, (_, key_heads, _, value_dim) = layer.attention.shape[1], layer.values.shape
+    weight = None if w_o is None else w_o.weight
+    return BlockShape(heads, key_heads, layer.attention.queries.shape[-1], value_dim, weight)
 
 
 class _Streamer:

@@ -16,6 +16,7 @@ from regard.layers import LayerAttention
 from regard.models import tokens as tokenisers
 from regard.models.model import tokens_of
 from regard.reading import Reading, Token
+from regard.reading.edit import edited_name
 from regard.watch.call import Call, part_of
 from regard.watch.layer import VISION, WatchedLayer
 from regard.watch.lazy_mask import MaskCall
@@ -44,9 +45,10 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -
     verified = _check_tokens(layers[-1], tokenizer, ids, real, int(call.queries.shape[2]), batch)
     text, tokens = _tokens(tokenizer, inputs, ids, count)
     return Reading(
-        text, tokens, tuple(of_layers), tuple(outputs), model=seen._recorder.model,
+        text, tokens, tuple(of_layers), tuple(outputs),
+        model=edited_name(seen._recorder.model, seen._recorder.edits.parts),
         layer_numbers=tuple(layer.number for layer in layers), head_numbers=tuple(layers[0].heads or ()),
-        is_text_known=verified, file=seen._recorder.file,
+        is_text_known=verified, file=seen._recorder.file, is_edited=any(layer.is_edited for layer in layers),
     )  # fmt: skip
 
 
@@ -88,7 +90,8 @@ def _seen(call: Call, batch: int, real: tuple[int, int]) -> LayerAttention:
         start = rule.key_offset + first
         rule = replace(rule.over(start, last - first, start, last - first), padding=None)
     queries, keys = call.queries[:, :, tokens], call.keys[:, :, tokens]
-    real_part = replace(call, queries=queries, keys=keys, rule=rule, bias=bias, static=False)
+    edges = tuple(replace(one, queries=one.queries - first, keys=one.keys - first) for one in call.edges)
+    real_part = replace(call, queries=queries, keys=keys, rule=rule, bias=bias, static=False, edges=edges)
     attention = real_part.attention().select(batch=batch)
     return LayerAttention(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
 
@@ -182,6 +185,11 @@ def _unpadded(ids: list[int], real: tuple[int, int], layer: WatchedLayer) -> lis
             "Give the ids that the model was called with; after generate(), the sequences that it returned."
         )
     return ids[first:last]
+
+
+def tokens_of_ids(tokenizer: Any, ids: list[int]) -> tuple[str, tuple[Token, ...]]:
+    """Text and tokens of token ids."""
+    return _tokens(tokenizer, None, ids, len(ids))
 
 
 def _tokens(tokenizer: Any, inputs: Any, ids: list[int], count: int) -> tuple[str, tuple[Token, ...]]:

@@ -23,8 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard import errors
 from regard.watch import interface
 from regard.watch.call import HIDDEN, Call, TensorMask
+from regard.watch.call_edits import EDITED, edits_of_call
 from regard.watch.call_frames import THREAD, running_modules
 from regard.watch.certificate import TOLERANCE, deviation
 from regard.watch.lazy_mask import MaskCall
@@ -205,6 +207,21 @@ class Recogniser:
                     scores = known, one
         return scores
 
+    @staticmethod
+    def _edit(recorder: Recorder, layer: Any, call: Call, used: Tensor, output: Tensor) -> None:
+        """Change the output of the product in place: `used` has its numbers as (batch, head, query, value_dim)."""
+        if not recorder.edits.of_layer(layer):
+            return
+        if used.untyped_storage().data_ptr() != output.untyped_storage().data_ptr():
+            raise errors.unsupported(
+                f"Editing {layer.name}, which computes attention in its own code,", "Edit another layer."
+            )
+        edits = edits_of_call([(recorder, layer)], call)
+        assert edits is not None
+        used.copy_(edits.apply(used.clone()))
+        layer.notes[EDITED] = None
+        layer.is_edited = True
+
     # Operations
 
     def _softmax(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -277,6 +294,7 @@ class Recogniser:
                 count.reasons[problem or NOT_REPRODUCED] = None
                 continue
             layer = recorder.layer_for(softmax.module, crosses=call.cross or None, is_counted=True)
+            self._edit(recorder, layer, replace(call, cross=layer.cross), used, output)
             if not recorder.watches(layer):
                 continue
             layer.notes[RECOGNISED] = None
@@ -286,7 +304,7 @@ class Recogniser:
                 layer.has_dropout = True
             with torch.no_grad():
                 run = recorder.record(layer, replace(call, cross=layer.cross), used.transpose(1, 2), None)
-                if not weights.is_dropped:
+                if not weights.is_dropped and not layer.is_edited:
                     run.deviation = max(run.deviation or 0.0, deviation(call, used)[1])
         softmax.is_recorded = True
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,10 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from regard import errors, validate
+from regard.edits.layer_edits import LayerEdits
+from regard.engines.interface import ROW_STATISTICS
 from regard.watch.call import Call, Computed
+from regard.watch.call_edits import EDITED, ResidualHooks, WatchEdits, changes_weights
 from regard.watch.call_frames import (
     THREAD,
     Marks,
@@ -32,7 +35,7 @@ from regard.watch.call_frames import (
     running_modules,
 )
 from regard.watch.layer import CROSS, WatchedLayer, places
-from regard.watch.run import ROW_STATISTICS, Run
+from regard.watch.run import Run
 from regard.watch.tokens_seen import TokensSeen
 
 BEFORE_DROPOUT = "The model ran with dropout: weights are those before dropout, outputs those after."
@@ -51,10 +54,13 @@ class Keep:
     top: int = 0
     column_sums: bool = False
     pooled: bool = False
+    nothing: bool = False  # the model is only edited
 
     @classmethod
     def of(cls, given: Any) -> Keep:
-        """From "all", "summary" or a list of statistics."""
+        """From "all", "summary" or a list of statistics; None keeps nothing."""
+        if given is None:
+            return cls(False, nothing=True)
         if given == "all":
             return cls(vectors=True)
         if given == "summary":
@@ -132,6 +138,7 @@ class Recorder:
         runs: int | None,
         model: str,
         roots: frozenset[int] = frozenset(),
+        edits: WatchEdits | None = None,
     ) -> None:
         self.names = names  # of all modules, by id
         self.roots = roots  # ids of the model and of complete models inside it, whose forward is one pass
@@ -142,7 +149,7 @@ class Recorder:
         self.keep = keep
         self.model = model
         self.heads = _heads(heads)
-        self.chosen = _chosen(layers)
+        self.chosen = [] if keep.nothing else _chosen(layers)
         self.runs = runs
         self.owner = owner()
         self.lock = threading.Lock()
@@ -156,6 +163,8 @@ class Recorder:
         self.tokens = TokensSeen()
         self.notes: dict[str, None] = {}  # what could not be observed
         self.file: str | None = None  # the name of the file it was loaded from
+        self.edits = edits or WatchEdits(None, None, torch.nn.Module())
+        self.residual: ResidualHooks | None = None
 
     @property
     def state(self) -> Position:
@@ -350,9 +359,11 @@ def compute_and_record(
     dropout: float,
     costly: bool,
     own_only: bool = False,
+    edits: LayerEdits | None = None,
 ) -> tuple[Tensor, Any]:
     """Compute the output of a call and record it.
 
+    edits    change the output
     own      computes the output (batch, query, head, value_dim) as the model would unwatched
     costly   whether the model's own function would take n² memory for a mask
     own_only whether the output must be the model's own
@@ -365,6 +376,7 @@ def compute_and_record(
             layer.notes[BEFORE_DROPOUT] = None
             layer.has_dropout = True
     wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
+    wanted = [] if edits is not None and edits.edges else wanted  # statistics are those of the remaining edges
     computed: Computed | None = None
     if replaceable and (wanted or costly):
         trimmed = call.trim()
@@ -377,6 +389,15 @@ def compute_and_record(
         output, extra = computed.output.transpose(1, 2).contiguous(), None
     else:
         output, extra = own()
+    if edits is not None:
+        if dropout and changes_weights(edits):
+            raise errors.unsupported("Blocking or patching attention with dropout", "Call model.eval().")
+        output = edits.apply(output.transpose(1, 2)).transpose(1, 2)
+        call = replace(call, edges=tuple(edits.edges))
+        computed, extra = None if edits.edges else computed, None if changes_weights(edits) else extra
+        for _, layer in recorders:
+            layer.notes[EDITED] = None
+            layer.is_edited = True
     with _apart_from_checkpoints():
         for recorder, layer in recorders:
             ready = computed if recorder.keep.statistics and layer.heads is None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from regard import masks
 from regard.attention import Attention
 from regard.watch import interface
 from regard.watch.call import Call, TensorMask
+from regard.watch.call_edits import edits_of_call
 from regard.watch.lazy_mask import MaskCall
 
 
@@ -19,16 +21,26 @@ def is_watched(module: Any) -> bool:
     return bool(interface.RECORDERS.get(id(module)))
 
 
-def record(module: Any, attention: Attention, values: Tensor, rows: Tensor) -> None:
-    """One call of an attention layer, with the concatenated outputs of its heads, (…, token, head · value_dim)."""
-    _, watching = interface.layers_for(module)
-    if not watching:
-        return
-    call = _call(attention, values, watching[0][1].cross)
+def record(module: Any, attention: Attention, values: Tensor, rows: Tensor) -> Tensor:
+    """One call of an attention layer, with the concatenated outputs of its heads, (…, token, head · value_dim).
+
+    Returns these outputs, as edits change them.
+    """
+    layers, watching = interface.layers_for(module)
+    is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+    if not watching and not is_edited:
+        return rows
+    call = _call(attention, values, layers[0][1].cross)
     output = rows.reshape(call.batch, call.queries.shape[2], call.queries.shape[1], -1)
+    edits = edits_of_call(layers, call) if is_edited else None
+    if edits is not None:
+        output = edits.apply(output.transpose(1, 2)).transpose(1, 2)
+        call = replace(call, edges=tuple(edits.edges))
     with torch.no_grad():
         for recorder, layer in watching:
+            layer.is_edited |= is_edited
             recorder.record(layer, call, output, None)
+    return output.reshape(rows.shape) if is_edited else rows
 
 
 def _call(attention: Attention, values: Tensor, cross: bool) -> Call:

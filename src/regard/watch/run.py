@@ -22,7 +22,6 @@ from regard.watch.call import Call, TensorMask, part_of
 from regard.watch.lazy_mask import MaskCall, packed_sequence_mask_function
 from regard.watch.tokens_seen import Texts
 
-ROW_STATISTICS = ("entropy", "peak", "logsumexp", "distance")
 CHECKED = 64  # tokens of the prompt whose keys have checksums; generated tokens all have one
 
 
@@ -259,7 +258,8 @@ class Run:
         keys, values = (self._of_all([getattr(call, name) for call in self.calls]) for name in ("keys", "values"))
         rule = self._joined_rule(queries.shape[2], keys.shape[2])
         bias = self._joined_bias(keys.shape[2])
-        made = replace(last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False)
+        edges = tuple(edges for call in self.calls for edges in call.edges)
+        made = replace(last, queries=queries, keys=keys, values=values, rule=rule, bias=bias, static=False, edges=edges)
         self._joined = replace(made, position=first.query_offset)
         if self._joined.batch == 1 and not self.statistics:  # no beams: the steps are not needed any more
             self.outputs = [torch.cat(self.outputs, 1)] if self.outputs else []

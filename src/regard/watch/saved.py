@@ -97,7 +97,12 @@ def _describe_layer(
         }
         for place, run in enumerate(layer.runs)
     ]
-    return {**{field: getattr(layer, field) for field in FIELDS}, "notes": list(layer.notes), "runs": runs}
+    return {
+        **{field: getattr(layer, field) for field in FIELDS},
+        "is_edited": layer.is_edited,
+        "notes": list(layer.notes),
+        "runs": runs,
+    }
 
 
 def _describe_run(name: str, run: Run, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -137,7 +142,11 @@ def _describe_call(name: str, call: Call, tensors: dict[str, Tensor], has_vector
         described["sinks"] = codec.describe(f"{name}.sinks", call.sinks, tensors, KINDS)
         described["bias"] = codec.describe(f"{name}.bias", call.bias, tensors, KINDS)
     rule = call.rule
-    if isinstance(rule, MaskCall):
+    if call.edges:
+        dense = dense_mask(call, call.keys.shape[2])
+        hidden = ~call.attention().scores.visible.tile(slice(None), slice(None))  # type: ignore[union-attr]
+        rule = TensorMask(dense & ~hidden if dense.dtype == torch.bool else dense.masked_fill(hidden, -torch.inf))
+    elif isinstance(rule, MaskCall):
         mine: dict[str, Tensor] = {}
         try:
             known = codec.describe(f"{name}.mask", rule.mask(padding=False), mine, KINDS)
@@ -162,6 +171,7 @@ def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Reco
     ]
     for place, described in enumerate(metadata["layers"]):
         layer = WatchedLayer(**{field: described[field] for field in FIELDS}, notes=dict.fromkeys(described["notes"]))
+        layer.is_edited = bool(described.get("is_edited", False))
         layer.recorded = [_run_of(f"layer.{place}.run.{at}", run, tensors) for at, run in enumerate(described["runs"])]
         for run, its in zip(layer.recorded, described["runs"], strict=True):
             run.texts = {(number, str(name)): texts[number] for name, number in its["texts"]}

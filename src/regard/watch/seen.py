@@ -16,7 +16,7 @@ from regard import errors
 from regard.tables import Column, Table
 from regard.watch.call import TensorMask
 from regard.watch.certificate import RecordingCertificate, certificate_of
-from regard.watch.layer import VISION, Layers, WatchedLayer
+from regard.watch.layer import VISION, Layers, WatchedLayer, in_part
 from regard.watch.recorder import Recorder
 from regard.watch.run import Run
 
@@ -118,6 +118,14 @@ class Seen:
         """
         return tuple(layer.attention.dense() for layer in self.layers)
 
+    def states_before(self, layer: WatchedLayer) -> Tensor | None:
+        """The hidden states that entered the block of a layer, (batch, token, width); None if they were not kept.
+
+        `regard.watch(model, states=True)` keeps those of the last text that began, without its generated tokens.
+        """
+        hooks = self._recorder.residual
+        return None if hooks is None else hooks.state_of(layer.name)
+
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -164,22 +172,22 @@ class Seen:
     @property
     def encoder(self) -> Layers:
         """The self-attention layers of an encoder."""
-        return self._part("encoder", lambda layer: "encoder" in layer.name.split(".") and not layer.cross)
+        return self._part("encoder")
 
     @property
     def decoder(self) -> Layers:
         """The self-attention layers of a decoder."""
-        return self._part("decoder", lambda layer: "decoder" in layer.name.split(".") and not layer.cross)
+        return self._part("decoder")
 
     @property
     def vision(self) -> Layers:
         """The self-attention layers that see an image."""
-        return self._part("vision", lambda layer: bool(VISION.search(layer.name)) and not layer.cross)
+        return self._part("vision")
 
     @property
     def text(self) -> Layers:
         """The self-attention layers that do not see an image, in models that read both."""
-        return self._part("text", lambda layer: not VISION.search(layer.name) and not layer.cross)
+        return self._part("text")
 
     @property
     def stacks(self) -> dict[str, Layers]:
@@ -192,8 +200,8 @@ class Seen:
     def __iter__(self) -> Iterator[WatchedLayer]:
         return iter(self._layers())
 
-    def _part(self, name: str, belongs: Any) -> Layers:
-        found = [layer for layer in self._layers() if belongs(layer)]
+    def _part(self, name: str) -> Layers:
+        found = [layer for layer in self._layers() if in_part(name, layer)]
         if not found:
             raise errors.option(name, self._recorder.model, f"a model with such layers: {', '.join(self.stacks)}")
         return Layers(found, name)

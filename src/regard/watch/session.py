@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from regard import errors, validate
+from regard.reading.edit import EditArgument, edits_of
 from regard.watch import interface, torch_calls
+from regard.watch.call_edits import ResidualHooks, WatchEdits
 from regard.watch.call_frames import ACTIVE
 from regard.watch.recorder import Keep, Recorder
 from regard.watch.seen import Seen
@@ -23,6 +25,9 @@ def watch(
     keep: Any = "all",
     *,
     runs: int | None = 1,
+    edit: EditArgument = None,
+    tokenizer: Any = None,
+    states: bool = False,
 ) -> Watch:
     """Record the attention of a Hugging Face or PyTorch model while it runs.
 
@@ -30,8 +35,12 @@ def watch(
     heads   that are kept; all by default
     keep    "all": queries, keys and values, O(n · head_dim) per layer, from which everything is computed later;
             "summary": entropy, peak, log-sum-exp, expected distance and the 8 largest weights of every query, computed
-            in the same pass, O(n) per head; or a list of these and of "column_sums" and "pooled"
+            in the same pass, O(n) per head; or a list of these and of "column_sums" and "pooled"; None: nothing, for
+            models that are only edited
     runs    how many forward passes to keep, the last ones; None: all. Passes that continue a KV cache are one
+    edit    interventions, such as `regard.edits.silence((5, 2))`: the model computes with them inside the block
+    tokenizer  of transformers, where an edit names words and the model was not loaded from a folder that has it
+    states  keep the hidden states that enter every block as well, from which `regard.edits.patch` can take the residual
 
     The model computes what it computes unwatched, and is restored when the block is left in any way.
 
@@ -45,13 +54,16 @@ def watch(
     >>> seen.layers[1].attention
     Attention(batch 1, head 4, query 5, key 5; head_dim 4, float32, scale=0.5, offset=0, mask=causal())
     """
-    return Watch(model, layers, heads, keep, runs)
+    return Watch(model, layers, heads, keep, runs, edit, tokenizer, states)
 
 
 class Watch:
     """The context manager that `watch` returns; entering it gives a `Seen`."""
 
-    def __init__(self, model: Any, layers: Any, heads: Any, keep: Any, runs: int | None) -> None:
+    def __init__(
+        self, model: Any, layers: Any, heads: Any, keep: Any, runs: int | None, edit: EditArgument = None,
+        tokenizer: Any = None, states: bool = False,
+    ) -> None:  # fmt: skip
         model = getattr(model, "_orig_mod", model)  # of torch.compile
         if not isinstance(model, nn.Module):
             inner = getattr(model, "model", None)
@@ -62,6 +74,8 @@ class Watch:
         if runs is not None:
             validate.integer("runs", runs, 1)
         self._arguments = layers, heads, Keep.of(keep), runs
+        self.is_checked = True  # whether every edit must have changed a layer
+        self._edit = edits_of(edit), tokenizer, bool(states)
         self._model = model
         self._open: list[Session] = []
 
@@ -72,7 +86,10 @@ class Watch:
         modules = dict(model.named_modules())
         names = {id(module): name or type(module).__name__ for name, module in modules.items()}
         roots = frozenset(id(one) for one in support.models)
-        recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots)
+        edit, tokenizer, states = self._edit
+        edits = WatchEdits(edit, tokenizer, model)
+        recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots, edits)
+        recorder.residual = ResidualHooks(edits, support.followed, states)
         for name, module in modules.items():
             if isinstance(module, torch.jit.ScriptModule):
                 recorder.notes[f"{name} is a TorchScript module, in which nothing is seen"] = None
@@ -106,6 +123,8 @@ class Watch:
             and not any(count.recorded or count.unchosen for count in recorder.counts.values())
         ):
             raise unseen_error(self._model, recorder)
+        if kind is None and recorder.has_run and self.is_checked:
+            recorder.edits.check_applied()
 
     def _leave(self, session: Session) -> None:
         """Undo what the session did; an interrupt meanwhile is raised when all is undone."""
@@ -140,9 +159,13 @@ class Session:
         _locked(self._register)
         ACTIVE.set((*ACTIVE.get(), self.recorder))
         torch_calls.observe(self)
+        if self.recorder.residual is not None:
+            self.recorder.residual.start()
 
     def stop(self) -> None:
         """Leave everything as it was."""
+        if self.recorder.residual is not None:
+            self.recorder.residual.stop()
         torch_calls.stop_observing(self)
         _locked(self._unregister)
         ACTIVE.set(tuple(one for one in ACTIVE.get() if one is not self.recorder))

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack,
 
 from regard.watch import interface
 from regard.watch.call import Call, TensorMask
+from regard.watch.call_edits import edits_of_call
 from regard.watch.call_frames import THREAD, running_modules
 from regard.watch.lazy_mask import MaskCall
 from regard.watch.recogniser import Recogniser, attending_module, name_of
@@ -129,7 +130,9 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         copy.__kwdefaults__ = function.__kwdefaults__
         if not kwargs.get("need_weights", True):
             return copy(*args, **kwargs)
-        copy(*args, **{**kwargs, "need_weights": False, "training": False})
+        edited = copy(*args, **{**kwargs, "need_weights": False, "training": False})
+        if any(session.recorder.edits.parts for session in self.sessions):
+            return edited[0], None  # the weights that it would return are not those of the edit
         return function(*args, **kwargs)
 
     def _attention(
@@ -164,7 +167,8 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         if crosses is None and query.shape[-2] not in (1, key.shape[-2]) and attn_mask is None and not is_causal:
             crosses = True
         layers, watching = interface.layers_for(module, crosses=crosses)
-        if not watching:
+        is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+        if not watching and not is_edited:
             return own()
         leading = torch.broadcast_shapes(*(_lifted(one).shape[:-3] for one in (query, key, value)))
         call = _call(query, key, value, attn_mask, leading, is_causal, scale, cross=layers[0][1].cross)
@@ -173,6 +177,7 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         output, _ = compute_and_record(
             watching, call, lambda: (own().reshape(four).transpose(1, 2), None), dropout=dropout_p, costly=False,
             own_only=attn_mask is not None and attn_mask.is_floating_point(),
+            edits=edits_of_call(layers, call) if is_edited else None,
         )  # fmt: skip
         output = output.transpose(1, 2).reshape(*leading, *four[1:])
         return output[0, 0] if query.ndim == 2 else output[:, 0] if query.ndim == 3 else output

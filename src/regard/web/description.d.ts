@@ -170,6 +170,7 @@ export interface Description {
   known: HeadRoles | null;
   start: Start | null;
   compared?: string[]; // sentences that a text is compared with
+  site?: string; // the address of the site that a shared page comes from
 }
 
 /** A sequence that every snapshot of a training run reads. */

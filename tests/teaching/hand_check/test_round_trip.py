@@ -1,6 +1,8 @@
 """What `regard steps` writes, `regard check` finds right: every example, format, mask and number of heads."""
 
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ SETTINGS = {
     "window": ["--mask", "causal", "--mask", "window:1", "--heads", "2"],
     "union": ["--mask", "first:1 | window:1"],
     "padding": ["--mask", "length:2"],
+    "positions": ["--positions", "sinusoidal", "--heads", "2"],
 }
 
 
@@ -34,8 +37,11 @@ def assert_right(check):
     assert {verdict.kind for verdict in check.verdicts} <= {"right", "rounded"}
 
 
-CASES = [(name, setting) for name in WITH_WORDS for setting in SETTINGS] + [(name, "window") for name in PASSAGES]
+CASES = [(name, setting) for name in WITH_WORDS for setting in SETTINGS if setting != "positions"] + [
+    (name, "window") for name in PASSAGES
+]
 # The vectors of four-words have 3 numbers, which 2 heads cannot share.
+CASES += [("cat-sat", "positions"), ("kids", "positions")]
 CASES = [case for case in CASES if case[0] != "four-words" or "--heads" not in SETTINGS[case[1]]]
 
 
@@ -115,6 +121,7 @@ def test_a_changed_number_in_the_file_is_found(tmp_path, ending):
     assert check_notes(path).of_kind("wrong")
 
 
+@pytest.mark.slow
 def test_one_query_of_many_words_is_checked_in_linear_memory(tmp_path):
     """The n × n scores of the other queries are not computed."""
     text = " ".join(f"word{place % 211}" for place in range(2100))
@@ -140,3 +147,29 @@ def test_the_table_of_one_query_is_checked_without_the_queries_of_the_others(tmp
     verdicts = check_notes(path).verdicts
     assert {verdict.kind for verdict in verdicts} == {"right"}
     assert {"score", "weight", "output"} <= {verdict.step for verdict in verdicts}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
+def test_spreadsheets_that_libreoffice_has_computed_are_right(tmp_path):
+    settings = [[], ["--heads", "2"], ["--mask", "causal"], ["--positions", "sinusoidal"], ["--context", "le chat"]]
+    files = []
+    for number, options in enumerate(settings):
+        for product in ("x W", "x W^T"):
+            files.append(tmp_path / f"steps-{number}-{len(product)}.xlsx")
+            arguments = ["steps", "The cat sat", *options, "--product", product, "--out", str(files[-1])]
+            assert CliRunner().invoke(app, arguments).exit_code == 0
+    command = ["soffice", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "xlsx"]
+    command += ["--outdir", str(tmp_path / "computed"), *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True)
+    for file in files:
+        check = check_notes(tmp_path / "computed" / file.name)
+        assert_right(check)
+        assert len(check.verdicts) > 40
+
+
+def test_a_caption_names_the_matrix_below_it(tmp_path):
+    rows = ["x", ",1,2", "a,1,0", "b,0,2", "", '"score = q · k"', ",a,b", "a,1,0", "b,0,3"]
+    (tmp_path / "notes.csv").write_text("\n".join(rows), encoding="utf-8")
+    kinds = {verdict.what: verdict.kind for verdict in check_notes(tmp_path / "notes.csv").verdicts}
+    assert kinds.pop("score b → b") == "wrong" and set(kinds.values()) == {"right"}

@@ -1,5 +1,7 @@
 """Typical mistakes, each planted in a correct calculation, are named; what follows from them is not wrong again."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -229,7 +231,8 @@ def careful_student(seed):
     count, size, digits = toss.integers(2, 5), toss.integers(2, 5), int(toss.integers(1, 4))
     notes = {"embeddings": draw.normal(size=(count, size)).round(1)}
     notes |= {name: draw.normal(size=(size, size)).round(1) for name in ("W_q", "W_k", "W_v")}
-    full, shown = {}, {}
+    full: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
 
     def step(name, compute, *needs):
         full[name] = compute(*((shown if toss.random() < 0.5 else full)[need] for need in needs))

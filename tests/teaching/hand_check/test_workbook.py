@@ -1,4 +1,4 @@
-"""Spreadsheets that somebody filled in: numbers as shown, formulas as their stored results, nothing run."""
+"""Spreadsheets that were filled in: numbers as shown, formulas as their stored results, nothing run."""
 
 import io
 import zipfile

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Case:
     changes: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
 
 
-def write_case(folder: Path, case: Case, dtype: str = "float32") -> None:
+def write_case(folder: Path, case: Case, dtype: Literal["float16", "float32"] = "float32") -> None:
     """The folder of the model, and expected.bin beside its manifest."""
     own = folder / case.name
     web_model.write(case.model, own, dtype)
@@ -61,7 +61,7 @@ def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     flows = []
     for place, given in enumerate(case.changes):
         changes = next_token.changes_of(reading, {name: part for name, part in given.items() if name != "query"})
-        states = next_token._changed_states(reading, changes, lambda: None)
+        states, _ = next_token._run_changed(reading, changes, lambda: None)
         arrays[f"changed{place}"] = np.stack([numpy_of(rows) for rows in states])
         flows.append(dict(given))
     written: list[dict[str, Any]] = []
@@ -104,7 +104,27 @@ def queries_of(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
     asked += [("steps", {"layer": layer, "query": 2}), ("next", {"query": 1}), ("next", {})]
     asked += [("embed", {"texts": list(ALIKE)}), ("flow", {"query": last, "silenced": [[0, 1], [layer, 0]]})]
     asked.append(("flow", {"query": 2, "layer": 1, "head": head, "divisor": 2.5, "silenced": []}))
+    asked.append(("flow", {"query": last, "silenced": [[0, 1]], "weights": True}))
+    edge = {"queries": [last], "keys": [1, 2]}
+    for where in ({}, {"layers": [1]}, {"heads": [[layer, head]]}):
+        asked.append(("flow", {"query": last, "blocked": {**edge, **where}, "weights": True}))
+    asked.append(("lens", {}))
+    other = exchanged(reading) if reading.layers <= 6 else None  # 30 layers take a minute
+    for by in ("head", "position") if other else ():
+        asked.append(("patching", {"text": other, "by": by, "layer": 1, "query": last}))
     return [(kind, parameters) for kind, parameters in asked if kind in query_kinds(reading)]
+
+
+def exchanged(reading: Reading) -> str | None:
+    """The text with two words exchanged, in as many tokens; None where all words are the same unknown token."""
+    words, reader = reading.text.split(), next_token.reader_of(reading)
+    ids = [token.id for token in reading.tokens]
+    for place in range(len(words) - 1):
+        other = " ".join([*words[:place], words[place + 1], words[place], *words[place + 2 :]])
+        there = list(reader.tokeniser.encode(other).ids)
+        if len(there) == len(ids) and there != ids:
+            return other
+    return None
 
 
 def write_answers(folder: Path, case: Case) -> None:
@@ -132,10 +152,11 @@ def write_sampling(path: Path) -> None:
     rng = np.random.default_rng(5)
     logits = np.round(rng.normal(size=500) * 4, 2).astype(np.float32)  # some are equal
     cases = []
-    for options in (
+    choices: tuple[dict[str, Any], ...] = (
         {"temperature": 1.0}, {"temperature": 0.7, "top_k": 20}, {"temperature": 1.3, "top_p": 0.9},
         {"temperature": 2.0, "top_k": 100, "top_p": 0.5, "seed": 2**31 - 1}, {"temperature": 0.0},
-    ):  # fmt: skip
+    )  # fmt: skip
+    for options in choices:
         sampling = Sampling(**options)
         sample = sampling.sampler()
         order, shares = sampling.probabilities(logits)

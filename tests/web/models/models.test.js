@@ -53,8 +53,7 @@ for (const name of CASES) {
 
     await t.test("changes, through all later layers", async () => {
       for (const [place, change] of expected.changes.entries()) {
-        const { silenced = [], layer = 0, head = 0, divisor = null, temperature = 1, mask = "model" } = change;
-        const states = await model.changedStates(reading, { silenced, layer, head, divisor, temperature, mask });
+        const states = await model.changedStates(reading, change);
         const whole = Float32Array.from(states.flatMap((rows) => [...rows]));
         near(whole, expected.array(`changed${place}`), JSON.stringify(change));
         assert.ok(difference(whole, expected.array("states")) > 1e-4, `${JSON.stringify(change)} changes nothing`);

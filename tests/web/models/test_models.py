@@ -37,6 +37,8 @@ CHANGES = (
     {**HEAD, "temperature": 0.4, "silenced": [[0, 0]]},
     {**HEAD, "mask": "none", "silenced": [[2, 1]]},
     {**HEAD, "mask": "causal", "divisor": 3.0},
+    {"blocked": {"queries": [3, 5], "keys": [1, 2]}},
+    {"blocked": {"queries": [4], "keys": [0], "heads": [[1, 1], [2, 0]]}, "silenced": [[0, 2]]},
 )
 SAMPLINGS = (
     {"temperature": 0.8, "seed": 3}, {"temperature": 1.2, "top_k": 7, "seed": 4},
@@ -63,6 +65,7 @@ def run_node(folder, test_file):
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[:8000]
 
 
+@pytest.mark.slow
 def test_real_models_are_pythons(minilm_path, smollm2_path, tmp_path):
     minilm, smollm2 = opened(minilm_path, "minilm"), opened(smollm2_path, "smollm2")
     unmasked = [change for change in CHANGES if change.get("mask") != "none"]  # MiniLM has no mask
@@ -79,8 +82,8 @@ def test_real_models_are_pythons(minilm_path, smollm2_path, tmp_path):
 def test_a_trained_model_is_pythons(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("REGARD_THREADS", "1")
-    sizes = ("--layers", "3", "--heads", "3", "--width", "12", "--steps", "30", "--batch", "4")
-    task = ("copy", "--length", "12", "--vocabulary", "9", "--out", str(tmp_path / "run"))
+    sizes = ("--layers", "3", "--heads", "3", "--width", "12", "--steps", "30")
+    task = ("copy", "--set", "length=12,vocabulary=9,batch=4", "--out", str(tmp_path / "run"))
     ended = CliRunner().invoke(app, ["train", *task, *sizes], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     trained = opened(tmp_path / "run", "copy")

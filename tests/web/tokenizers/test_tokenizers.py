@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.models import files
+from regard.models.files.gguf import open_gguf
 from regard.viewer.bundle import script
 
 from ...models.conftest import cache, minilm_path, smollm2_path
@@ -45,9 +46,11 @@ def run_node(folder, texts, test_file):
 
 
 def real_cases(minilm_path, smollm2_path):
-    minilm, smollm2 = (files.open_checkpoint(path) for path in (minilm_path, smollm2_path))
     file = json.loads((minilm_path / "tokenizer.json").read_text(encoding="utf-8"))
-    return [Case("minilm", minilm.tokeniser, file=file), of_metadata("smollm2", dict(smollm2.weights.metadata))]
+    return [
+        Case("minilm", files.open_checkpoint(minilm_path).tokeniser, file=file),
+        of_metadata("smollm2", dict(open_gguf(smollm2_path).metadata)),
+    ]
 
 
 def test_real_tokenisers_are_the_librarys(minilm_path, smollm2_path, tmp_path):
@@ -56,12 +59,14 @@ def test_real_tokenisers_are_the_librarys(minilm_path, smollm2_path, tmp_path):
     compare(tmp_path, real_cases(minilm_path, smollm2_path), texts, readable=500)
 
 
+@pytest.mark.slow
 def test_normalizers_and_pre_tokenizers_are_the_librarys(tmp_path):
     texts = lines(2000, list(range(0x3000)), together=64, seed=3)
     write_parts(tmp_path, texts)
     run_node(tmp_path, texts, "parts.test.js")
 
 
+@pytest.mark.slow
 def test_every_option_is_the_librarys(tmp_path):
     compare(tmp_path, small_cases(tmp_path), lines(500, list(range(0, 0x10000, 61)), together=16), readable=60)
 
@@ -78,6 +83,7 @@ def test_the_modules_can_be_bundled():
     assert "smollm" in script("models/tokenizers/gguf_vocabulary.js", ("tokenizerFileOf",))
 
 
+@pytest.mark.slow
 def test_the_table_of_characters_is_the_librarys():
     """Measured with the library: a new version of it with other Unicode tables needs a new table."""
     assert unicode_table.FILE.read_text(encoding="utf-8") == unicode_table.table(), f"run {unicode_table.__file__}"

@@ -75,9 +75,9 @@ class Checkpoint:
 
     def _vocabularies(self) -> list[tuple[str, int]]:
         """All sizes of the vocabulary that the files state, with their sources."""
-        found = [(name, self.weights.shape(name)[0]) for name in self.weights.names if name.endswith(EMBEDDINGS)]
+        embeddings = [(name, self.weights.shape(name)[0]) for name in self.weights.names if name.endswith(EMBEDDINGS)]
         stated = self.config.get("vocab_size")
-        return [*found, *([("vocab_size in its settings", stated)] if isinstance(stated, int) else [])]
+        return [*embeddings, *([("vocab_size in its settings", stated)] if isinstance(stated, int) else [])]
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

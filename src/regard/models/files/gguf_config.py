@@ -75,9 +75,9 @@ def architecture_of(metadata: Mapping[str, Any], path: Path) -> str:
     if not isinstance(name, str):
         raise broken(path, "its metadata has no general.architecture")
     if name not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
+        names = ", ".join(ARCHITECTURES)
         raise unsupported(
-            f"Architecture {name[:40]!r} of {path}", f"Known in GGUF files are {known} (Mistral is llama)."
+            f"Architecture {name[:40]!r} of {path}", f"Known in GGUF files are {names} (Mistral is llama)."
         )
     return name
 
@@ -88,22 +88,22 @@ def hub_names(names: Iterable[str], architecture: str, path: Path) -> dict[str, 
     >>> hub_names(["blk.3.attn_q.weight", "output_norm.weight"], "llama", Path("tiny.gguf"))
     {'model.layers.3.self_attn.q_proj.weight': 'blk.3.attn_q.weight', 'model.norm.weight': 'output_norm.weight'}
     """
-    found = {}
+    stored_names = {}
     for name in names:
         block = re.fullmatch(r"blk\.(\d{1,6})\.(\w+)\.(weight|bias)", name)
         other = re.fullmatch(r"(\w+)\.(weight|bias)", name)
         if block and block[2] in BLOCK_TENSORS:
-            found[f"model.layers.{int(block[1])}.{BLOCK_TENSORS[block[2]]}.{block[3]}"] = name
+            stored_names[f"model.layers.{int(block[1])}.{BLOCK_TENSORS[block[2]]}.{block[3]}"] = name
         elif other and other[1] in TENSORS:
-            found[f"{TENSORS[other[1]]}.{other[2]}"] = name
+            stored_names[f"{TENSORS[other[1]]}.{other[2]}"] = name
         elif name == CORRECTIONS:
-            found[name] = name
+            stored_names[name] = name
         else:
             raise unsupported(
                 f"Tensor {name[:80]!r} of {path} in the architecture {architecture!r}",
                 "Mixtures of experts and other extensions are not supported.",
             )
-    return found
+    return stored_names
 
 
 def permuted(names: Iterable[str], metadata: Mapping[str, Any], architecture: str) -> dict[str, int]:
@@ -122,18 +122,18 @@ def _heads(metadata: Mapping[str, Any], name: str, otherwise: int) -> int:
 
 def config_of(metadata: Mapping[str, Any], architecture: str, tensors: Iterable[str], path: Path) -> dict[str, Any]:
     """The metadata named as in config.json, with the defaults of llama.cpp for missing settings."""
-    found = {
+    settings = {
         name: metadata[f"{architecture}.{stored}"]
         for name, stored in SETTINGS.items()
         if f"{architecture}.{stored}" in metadata
     }
-    for name, value in found.items():
+    for name, value in settings.items():
         whole = name not in ("rms_norm_eps", "rope_theta")
         if not is_integer(value) and (whole or not isinstance(value, float)):
             stored = f"{architecture}.{SETTINGS[name]}"
             raise broken(path, f"its {stored} is {str(value)[:60]}; expected {'an integer' if whole else 'a number'}")
     for name in NEEDED:
-        if name not in found:
+        if name not in settings:
             raise broken(path, f"its metadata has no {architecture}.{SETTINGS[name]}")
     for stored, harmless in REFUSED.items():
         value = metadata.get(f"{architecture}.{stored}", harmless)
@@ -142,29 +142,34 @@ def config_of(metadata: Mapping[str, Any], architecture: str, tensors: Iterable[
             raise unsupported(what, "Regard does not compute such models.")
     for name, stored in TOKENS.items():
         if is_integer(value := metadata.get(f"tokenizer.ggml.{stored}_token_id")):
-            found[name] = value
-    heads, width = found["num_attention_heads"], found["hidden_size"]
+            settings[name] = value
+    heads, width = settings["num_attention_heads"], settings["hidden_size"]
     if heads < 1 or width < heads:
         raise broken(path, f"{heads} heads do not fit an embedding_length of {width}")
-    found.setdefault("num_key_value_heads", heads)
-    found.setdefault("head_dim", width // heads)
-    if metadata.get(f"{architecture}.attention.value_length", found["head_dim"]) != found["head_dim"]:
-        raise unsupported(f"An attention.value_length other than {found['head_dim']} in {path}", "Both must be equal.")
-    window, longest = metadata.get(f"{architecture}.attention.sliding_window"), found.get("max_position_embeddings", 0)
+    settings.setdefault("num_key_value_heads", heads)
+    settings.setdefault("head_dim", width // heads)
+    if metadata.get(f"{architecture}.attention.value_length", settings["head_dim"]) != settings["head_dim"]:
+        raise unsupported(
+            f"An attention.value_length other than {settings['head_dim']} in {path}", "Both must be equal."
+        )
+    window, longest = (
+        metadata.get(f"{architecture}.attention.sliding_window"),
+        settings.get("max_position_embeddings", 0),
+    )
     if window is not None and not (is_integer(window) and window >= longest > 0):
         raise unsupported(f"{architecture}.attention.sliding_window in {path}", "Regard does not compute such models.")
-    found.setdefault("rope_theta", 10000.0)
+    settings.setdefault("rope_theta", 10000.0)
     # stored as float32: 9.99999974e-06 is 1e-05
-    found["rms_norm_eps"] = float(f"{found['rms_norm_eps']:.6g}")
+    settings["rms_norm_eps"] = float(f"{settings['rms_norm_eps']:.6g}")
     tensors = frozenset(tensors)
-    found["tie_word_embeddings"] = "lm_head.weight" not in tensors
-    found["hidden_act"] = "silu"
-    found["model_type"] = architecture
+    settings["tie_word_embeddings"] = "lm_head.weight" not in tensors
+    settings["hidden_act"] = "silu"
+    settings["model_type"] = architecture
     if CORRECTIONS in tensors:
-        found["rope_divisors"] = CORRECTIONS
+        settings["rope_divisors"] = CORRECTIONS
     if scaling := _rope_scaling(metadata, architecture, path):
-        found["rope_scaling"] = scaling
-    return found
+        settings["rope_scaling"] = scaling
+    return settings
 
 
 def _rope_scaling(metadata: Mapping[str, Any], architecture: str, path: Path) -> dict[str, Any] | None:
@@ -219,12 +224,12 @@ def tokeniser(metadata: Mapping[str, Any], path: Path) -> tokens.Tokeniser:
 
 
 def _strings(metadata: Mapping[str, Any], name: str, path: Path) -> list[str]:
-    found = metadata.get(f"tokenizer.ggml.{name}")
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or not found:
+    value = metadata.get(f"tokenizer.ggml.{name}")
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or not value:
         raise broken(path, f"its metadata has no tokenizer.ggml.{name}, a list of strings")
-    if name == "tokens" and len(set(found)) < len(found):
+    if name == "tokens" and len(set(value)) < len(value):
         raise broken(path, "a token occurs twice in its tokenizer.ggml.tokens")
-    return found
+    return value
 
 
 def _pre_tokeniser(name: Any, library: Any, path: Path) -> Any:
@@ -237,8 +242,8 @@ def _pre_tokeniser(name: Any, library: Any, path: Path) -> Any:
         pattern = library.Regex(_WORDS.replace("{DIGITS}", CUTS[name]))
         cut = kinds.Split(pattern, behavior="isolated")
         return kinds.Sequence([cut, kinds.ByteLevel(add_prefix_space=False, use_regex=False)])
-    known = ", ".join([*DIGITS_ALONE, *BYTE_LEVEL, *CUTS])
-    raise unsupported(f"The pre-tokeniser {str(name)[:40]!r} of {path}", f"Known are {known}.")
+    names = ", ".join([*DIGITS_ALONE, *BYTE_LEVEL, *CUTS])
+    raise unsupported(f"The pre-tokeniser {str(name)[:40]!r} of {path}", f"Known are {names}.")
 
 
 def _added(library: Any, token: str, special: bool) -> Any:

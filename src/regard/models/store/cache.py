@@ -58,8 +58,8 @@ def root() -> Path:
     elif sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches" / "regard"
     else:
-        given = os.environ.get("XDG_CACHE_HOME", "")
-        base = (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "regard"
+        folder_name = os.environ.get("XDG_CACHE_HOME", "")
+        base = (Path(folder_name) if Path(folder_name).is_absolute() else Path.home() / ".cache") / "regard"
     return base / "models"
 
 
@@ -119,7 +119,7 @@ def all_kept() -> list[CachedModel]:
     if not root().is_dir():
         return []
     names = sorted(folder.name.replace("--", "/", 1) for folder in root().iterdir() if folder.is_dir())
-    return [found for name in names if (found := kept(name))]
+    return [stored for name in names if (stored := kept(name))]
 
 
 def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> CachedModel:
@@ -133,12 +133,12 @@ def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: st
     manifest["seen"] = _settled({file: file_state.state_of(folder / file) for file in there})
     manifest["sha256"] = {file: file_state.sha256_of(folder / file) for file in there}
     atomic_file.write(folder / MANIFEST, json.dumps(manifest, indent=2))
-    found = kept(name)
-    if found is None:
+    stored = kept(name)
+    if stored is None:
         raise BrokenFile(
             f"{folder} changed while the model {name} was written.\nDownload it again: regard models get {name}"
         )
-    return found
+    return stored
 
 
 def remove(name: str) -> int:

@@ -374,12 +374,13 @@ def _download_wheel(wheel: str, folder: Path, advance: Advance) -> Path:
 
     `advance` is called with the bytes on disk; if it raises, pip is ended.
     """
-    if PathFinder.find_spec("pip") is None:  # not by importlib.util, since the hook of setuptools warns
+    pip = _pip()
+    if pip is None:
         raise NotFetched(
             f"This Python ({sys.executable}) has no pip, which downloads the wheel {wheel}.\n"
             "Install it: `python -m ensurepip`, or with uv: `uv pip install pip`."
         )
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command = [sys.executable, *pip, "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--dest", str(folder), wheel]
     output = sys.stderr if sys.stderr.isatty() else subprocess.PIPE  # pip draws its own bar
     with subprocess.Popen(
@@ -402,6 +403,17 @@ def _download_wheel(wheel: str, folder: Path, advance: Advance) -> Path:
         why = "\n".join(f"  {line}" for line in reasons[:3])
         raise NotFetched(f"pip could not download the wheel {wheel} from the package index:\n{why or '  (no output)'}")
     return wheels[0]
+
+
+def _pip() -> tuple[str, ...] | None:
+    """Arguments that run pip: the installed one, or the wheel that Python carries for `venv` (uv installs none)."""
+    if PathFinder.find_spec("pip") is not None:  # not by importlib.util, since the hook of setuptools warns
+        return "-m", "pip"
+    ensurepip = PathFinder.find_spec("ensurepip")
+    if ensurepip is None or ensurepip.origin is None:
+        return None
+    carried = sorted((Path(ensurepip.origin).parent / "_bundled").glob("pip-*.whl"))
+    return (str(carried[-1] / "pip"),) if carried else None
 
 
 def _size_of(folder: Path) -> int:

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from regard.errors import RegardError, did_you_mean, option
+from regard.errors import RegardError, did_you_mean, option, reason_of
 from regard.models.errors import MissingFile, NotFetched
 from regard.models.progress import note
 from regard.models.store import cache
@@ -35,8 +35,8 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
 def get(name: str) -> cache.CachedModel:
     """A model of the catalogue or of the hub, from the cache, or downloaded into it by one process at a time."""
     check_name(name)
-    if found := cache.kept(name):
-        return found
+    if stored := cache.kept(name):
+        return stored
     if offline():
         raise NotFetched(
             f"The model {name!r} is not in the cache {cache.root()}, or was changed there, and REGARD_OFFLINE forbids "
@@ -48,7 +48,7 @@ def get(name: str) -> cache.CachedModel:
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
-        why = f"The cache {cache.root()} cannot be written: {(problem.strerror or str(problem)).lower()}."
+        why = f"The cache {cache.root()} cannot be written: {reason_of(problem)}."
         raise NotFetched(f"{why}\nChoose another folder: REGARD_CACHE=/another/folder") from None
 
 

@@ -233,7 +233,7 @@ class Judge:
 
     def verdicts(self) -> list[Verdict]:
         """A verdict for every shape that does not fit and for every number, in the order of the steps."""
-        found = [
+        verdicts = [
             Verdict("shape", misfit.step, misfit.came, None, "", misfit.because, misfit.step.partition(" ")[0])
             for misfit in self.claims.misfits
         ]
@@ -242,15 +242,17 @@ class Judge:
             by_step[claim.step].append(claim)
         for step, claims in by_step.items():
             if step in self.inputs.parts:
-                found += [self._compare_copy(claim) for claim in claims]
+                verdicts += [self._compare_copy(claim) for claim in claims]
             elif claims or (step != "weighted_value" and ways_to(step, self.exact)):  # weighted: n² · d numbers
-                found += self._judge(step, claims)
+                verdicts += self._judge(step, claims)
             if step == "key" and "divisor" not in self.exact:
                 self._set_divisor()
                 self.variants |= {"divisor": [Variant(self.exact["divisor"], EXACT)]} if "divisor" in self.exact else {}
-        for (step, place), (text, why) in self.claims.unreadable.items():
-            found.append(self._verdict("wrong", step, place, text, None, "", why))
-        return found + [self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()]
+        for (step, cell), (text, why) in self.claims.unreadable.items():
+            verdicts.append(self._verdict("wrong", step, cell, text, None, "", why))
+        return verdicts + [
+            self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()
+        ]
 
     # One step
 

@@ -41,11 +41,11 @@ class Claims:
         numbers = {(claim.step, claim.place[:end]) for claim in self.numbers for end in range(len(claim.place) + 1)}
         visible = self.inputs.visible() if self.blanks else None
         return [
-            (step, place)
-            for step, place in sorted({*self.blanks}, key=lambda blank: (STEPS.index(blank[0]), blank[1]))
-            if (step, place) not in numbers | self.unreadable.keys()
+            (step, cell)
+            for step, cell in sorted({*self.blanks}, key=lambda blank: (STEPS.index(blank[0]), blank[1]))
+            if (step, cell) not in numbers | self.unreadable.keys()
             and step not in self.inputs.parts
-            and (visible is None or AXES[step][:2] != ("query", "key") or visible[place[1:3]].any())
+            and (visible is None or AXES[step][:2] != ("query", "key") or visible[cell[1:3]].any())
         ]
 
 
@@ -71,25 +71,25 @@ def _add(claims: Claims, cell: Cell, sizes: dict[str, int], document: Document, 
         if cell.step not in inputs.parts:  # a vector that is printed again, shortened
             claims.misfits.append(located)
         return
-    step, place = located
+    step, position = located
     if is_blank(cell.text):
-        claims.blanks.append((step, place))
+        claims.blanks.append((step, position))
         return
     try:
-        number = written(cell.text, f"{cell.where}, {inputs.name(step, place)}", decimals)
+        number = written(cell.text, f"{cell.where}, {inputs.name(step, position)}", decimals)
         if math.isinf(number.value) and step not in ("score", "scaled", "masked"):
             raise OptionError(
-                f"{cell.where}, {inputs.name(step, place)}: {number.text} is not a finite number.\n"
+                f"{cell.where}, {inputs.name(step, position)}: {number.text} is not a finite number.\n"
                 "Only a masked score may be −∞."
             )
     except OptionError as problem:
         if document.remarks is None:
             raise
-        claims.unreadable[step, place] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
+        claims.unreadable[step, position] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
         return
     # q, k and v that the calculation starts from may be printed again; a copy that differs is checked.
-    if step not in inputs.parts or number.value != inputs.parts[step][place]:
-        claims.numbers.append(Claim(step, place, number))
+    if step not in inputs.parts or number.value != inputs.parts[step][position]:
+        claims.numbers.append(Claim(step, position, number))
 
 
 def infer_mask(claims: Claims) -> None:
@@ -109,8 +109,8 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
     axes = {step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]}
-    places = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
-    kept = sorted({place[axes[step]] for step, place in places if len(place) > axes.get(step, len(place))})
+    cells = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
+    kept = sorted({cell[axes[step]] for step, cell in cells if len(cell) > axes.get(step, len(cell))})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))
     if inputs.x is not None:
         fewer.x, fewer.context = inputs.x[kept], inputs.x if inputs.context is None else inputs.context

@@ -66,6 +66,8 @@ TOTALS = {"", "sum", "σ", "total", "summe", "somme", "suma"}
 OMITTED = re.compile(r"… [\d,]+ more")  # a row that sums up the rows a shortened table leaves out
 HEAD = re.compile(r"\b(?:heads?|kopf|tête|cabeza)\s+(\d+)\b", re.IGNORECASE)
 TITLE = re.compile(r"Query (.+?)(?:, head (\d+))?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
+MATRIX_TITLE = re.compile(r"(.+?)\s*(?:[=:][^,]*)?(, head \d+)?")
+HELPERS = ("√d_k", "largest in each row", "e^(scaled − largest)")  # of a spreadsheet's formulas; not checked
 NAMING = (
     re.compile(r"(?:query|anfrage|abfrage|requête|consulta):? (.+?)(?:,? \w+ \d+)?[:.]?", re.DOTALL | re.IGNORECASE),
     re.compile(r"(.+) asks\b.*", re.DOTALL),
@@ -397,6 +399,10 @@ def _read_grid(grid: Grid, document: Document, words: Sequence[str]) -> None:
                 "Separate several numbers in one cell with spaces, and write decimals with a point."
             )
     grid = replace(grid, rows=tuple((*row, *[""] * (width - len(row)))[:width] for row in grid.rows))
+    if not grid.heading[0] and not any(map(step_named, grid.heading[1:])):
+        grid = _titled(grid, document)
+    if grid.heading[0] in HELPERS:
+        return
     step = _step_and_head(grid.heading[0])[0]
     if grid.kinds[0] == "step":
         _read_facts(grid, document, words)
@@ -417,6 +423,20 @@ def _read_grid(grid: Grid, document: Document, words: Sequence[str]) -> None:
         _read_matrix(grid, document)
     else:
         _read_step_table(grid, document, words)
+
+
+def _titled(grid: Grid, document: Document) -> Grid:
+    """A matrix whose caption names it, as in the spreadsheets of `regard steps`: "q = x · W_q", "softmax, head 1"."""
+    title = MATRIX_TITLE.fullmatch(grid.caption)
+    if title is None or (title[1] not in HELPERS and step_named(title[1]) is None):
+        return grid
+    if "ᵀ" in grid.caption:
+        document.set("product", "x W^T", grid.where)
+    if step_named(title[1]) == "divisor":
+        document.set("divisor", grid.rows[0][1], grid.where)
+        return replace(grid, heading=(HELPERS[0],))
+    name = title[1] if title[1] in HELPERS else f"{title[1]}{title[2] or ''}"
+    return replace(grid, heading=(name, *grid.heading[1:]))
 
 
 def _step_and_head(name: str) -> tuple[str | None, int | None]:
@@ -518,14 +538,14 @@ def _by_column(grid: Grid, labels: int) -> dict[str, list[list[str]]]:
         is_component = split is not None and step_named(name) is None
         columns.setdefault(canonical(split[1] if split and is_component else name, grid.where), []).append(at)
     by_step: dict[str, list[list[str]]] = {}
-    for step, places in columns.items():
+    for step, positions in columns.items():
         rows = by_step[step] = []
         for row in grid.rows:
-            cells = [row[at] for at in places]
-            if len(places) > 1:
+            cells = [row[at] for at in positions]
+            if len(positions) > 1:
                 rows.append(cells if not all(map(is_blank, cells)) else [])
             else:
-                where = f"{grid.where}, column {grid.heading[places[0]]}"
+                where = f"{grid.where}, column {grid.heading[positions[0]]}"
                 single = step in PER_KEY and re.fullmatch(r"[+−-]?\d*,\d+", cells[0].strip()) is not None
                 rows.append([] if is_blank(cells[0]) else cells if single else split_numbers(cells[0], where))
     return by_step

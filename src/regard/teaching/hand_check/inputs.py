@@ -231,14 +231,14 @@ def vectors(document: Document, step: str, words: Sequence[str]) -> Numbers:
         match = OCCURRENCE.fullmatch(label)
         rows[f"{match[1]}:{match[2]}" if match and label not in words else label] = row
     folded = {_folded(label): row for label, row in rows.items()}
-    found = [
+    matches = [
         rows.get(label) or rows.get(word) or folded.get(_folded(word))
         for word, label in zip(words, labels, strict=True)
     ]
-    if None in found:
+    if None in matches:
         names = ", ".join([*map(repr, list(rows)[:MOST_NAMED]), *(["…"] if len(rows) > MOST_NAMED else [])])
-        raise OptionError(f"{document.source} has no vector for {words[found.index(None)]!r}; `{name}` has {names}.")
-    return np.array([[number.value for number in row or ()] for row in found])
+        raise OptionError(f"{document.source} has no vector for {words[matches.index(None)]!r}; `{name}` has {names}.")
+    return np.array([[number.value for number in row or ()] for row in matches])
 
 
 def _folded(word: str) -> str:
@@ -343,15 +343,15 @@ def _read_parts(document: Document, inputs: Inputs) -> None:
                     raise ShapeError(f"`{name}`: {count(len(row), 'number')} cannot be split among {shares} heads.")
                 size = len(row) // shares
                 for share in range(shares):
-                    place = (head or share, row_index(label, words, name, document.source))
-                    numbers.setdefault(place, row[share * size : (share + 1) * size])
+                    position = (head or share, row_index(label, words, name, document.source))
+                    numbers.setdefault(position, row[share * size : (share + 1) * size])
         if not numbers:
             continue
         array = np.full((inputs.heads, len(words), len(next(iter(numbers.values())))), np.nan)
-        for place, row in numbers.items():
+        for position, row in numbers.items():
             if len(row) != array.shape[-1]:
                 raise ShapeError(f"{document.source}: vectors of unequal length in `{name}`.")
-            array[place] = [number.value for number in row]
+            array[position] = [number.value for number in row]
         inputs.parts[step] = array
         digits = max(number.digits for row in numbers.values() for number in row)
         if cells[0].is_printed and digits >= 2:

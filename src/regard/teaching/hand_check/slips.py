@@ -148,13 +148,13 @@ RULES = (
 
 def predict(step: str, arrays: Arrays, shape: tuple[int, ...]) -> Iterator[tuple[str, Numbers]]:
     """What each rule gives for a step, by name."""
-    known = {**arrays}
-    known["seen"] = arrays.get("visible", np.array(1.0))
-    known["stage"] = arrays.get("masked", arrays.get("scaled", np.array(np.nan)))
+    known_arrays = {**arrays}
+    known_arrays["seen"] = arrays.get("visible", np.array(1.0))
+    known_arrays["stage"] = arrays.get("masked", arrays.get("scaled", np.array(np.nan)))
     for rule in RULES:
-        if step in rule.steps.split() and all(name in known for name in rule.needs.split()):
+        if step in rule.steps.split() and all(name in known_arrays for name in rule.needs.split()):
             try:
-                numbers = np.asarray(rule.compute(*(known[name] for name in rule.needs.split())))
+                numbers = np.asarray(rule.compute(*(known_arrays[name] for name in rule.needs.split())))
             except ValueError:  # shapes that do not fit
                 continue
             if numbers.shape == shape:
@@ -173,7 +173,7 @@ def explain_slips(
     coarse    numbers with too few decimals: a bare 0 fits too much to be explained without the rest of its row
     """
     with np.errstate(all="ignore"):
-        predictions = [one for arrays in variants for one in predict(step, arrays, exact.shape)]
+        predictions = [prediction for arrays in variants for prediction in predict(step, arrays, exact.shape)]
         hits = [{claim for claim in failing if _fits(claim, array[claim.place], exact)} for _, array in predictions]
         order = sorted(range(len(hits)), key=lambda at: -len(hits[at]))
         slips: dict[Claim, Slip] = {}
@@ -222,21 +222,21 @@ def _explain_vector(
             continue
         weights, values = arrays["weight"][row[:2]], arrays["value"][row[0]]  # (key,), (key, value_dim)
         terms = weights[:, None] * values
-        found: list[tuple[Slip, Numbers]] = []
+        slips: list[tuple[Slip, Numbers]] = []
         if step == "weighted_value":
             others = [key for key in range(len(words)) if key != row[2]]
-            found = [
+            slips = [
                 (Slip(WORD, f"the value of {words[key]} is used"), weights[row[2]] * values[key]) for key in others
             ]
         elif len(group) > 1 or len(words) <= MOST_TERMS:
             for (key, word), (name, times) in product(enumerate(words), ((MISSING, 1), (SIGN, 2))):
-                found.append((Slip(name, f"that of {word}"), terms.sum(axis=0) - times * terms[key]))
+                slips.append((Slip(name, f"that of {word}"), terms.sum(axis=0) - times * terms[key]))
         if step == "output" and (len(group) > 1 or len(words) <= 4) and len(words) <= MOST_WORDS:
             for (key, word), (other, another) in product(enumerate(words), repeat=2):
                 mixed = terms.sum(axis=0) + weights[key] * (values[other] - values[key])
-                found.append((Slip(WORD, f"the value of {another} is used for {word}"), mixed))
+                slips.append((Slip(WORD, f"the value of {another} is used for {word}"), mixed))
         yield from (
-            (slip, vector) for slip, vector in found if all(_fits(c, vector[c.place[-1]], exact) for c in group)
+            (slip, vector) for slip, vector in slips if all(_fits(c, vector[c.place[-1]], exact) for c in group)
         )
 
 

@@ -209,27 +209,29 @@ WAYS: dict[str, tuple[Way, ...]] = {
 
 def spreads(inputs: Inputs, arrays: Arrays) -> dict[str, Numbers]:
     """How far each later number may be off if q, k and v were printed rounded: a bound per number."""
-    known = dict(arrays)
+    step_arrays = dict(arrays)
     for step in ("score", "scaled", "masked", "weight"):
-        for way in ways_to(step, known)[:1]:
-            known[step] = way([known[name] for name in way.needs])
-    if not inputs.spread or not {"query", "key"} <= set(known):
+        for way in ways_to(step, step_arrays)[:1]:
+            step_arrays[step] = way([step_arrays[name] for name in way.needs])
+    if not inputs.spread or not {"query", "key"} <= set(step_arrays):
         return {}
     of_query, of_key, of_value = (inputs.spread.get(name, 0.0) for name in ("query", "key", "value"))
-    queries, keys = np.abs(known["query"]), np.abs(known["key"])
+    queries, keys = np.abs(step_arrays["query"]), np.abs(step_arrays["key"])
     rounding = of_query * of_key * queries.shape[-1]
-    found = {"score": queries.sum(-1)[..., None] * of_key + keys.sum(-1)[:, None] * of_query + rounding}
-    found["scaled"] = found["masked"] = found["score"] / known["divisor"]
-    stage = known.get("masked", known.get("scaled"))
-    if stage is None or "value" not in known:
-        return found
+    bound_of = {"score": queries.sum(-1)[..., None] * of_key + keys.sum(-1)[:, None] * of_query + rounding}
+    bound_of["scaled"] = bound_of["masked"] = bound_of["score"] / step_arrays["divisor"]
+    stage = step_arrays.get("masked", step_arrays.get("scaled"))
+    if stage is None or "value" not in step_arrays:
+        return bound_of
     with np.errstate(all="ignore"):
         largest = np.where(np.isnan(stage), -np.inf, stage).max(axis=-1, keepdims=True)
-        high, low = (np.exp(stage - largest + sign * found["scaled"]) for sign in (1, -1))
+        high, low = (np.exp(stage - largest + sign * bound_of["scaled"]) for sign in (1, -1))
         most = high / (high + low.sum(-1, keepdims=True) - low)
         least = low / (low + high.sum(-1, keepdims=True) - high)
-    weights, values = known["weight"], np.abs(known["value"])
-    found["weight"] = np.nan_to_num(np.maximum(most - weights, weights - least))
-    found["weighted_value"] = found["weight"][..., None] * (values[:, None] + of_value) + weights[..., None] * of_value
-    found["output"] = found["weighted_value"].sum(axis=2)
-    return found
+    weights, values = step_arrays["weight"], np.abs(step_arrays["value"])
+    bound_of["weight"] = np.nan_to_num(np.maximum(most - weights, weights - least))
+    bound_of["weighted_value"] = (
+        bound_of["weight"][..., None] * (values[:, None] + of_value) + weights[..., None] * of_value
+    )
+    bound_of["output"] = bound_of["weighted_value"].sum(axis=2)
+    return bound_of

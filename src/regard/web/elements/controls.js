@@ -146,22 +146,35 @@ export function slider(label, { least, most, step, value, said }, choose) {
   };
 }
 
+/** @typedef {{addEventListener: (type: "keydown", react: (event: KeyboardEvent) => void) => void}} KeyTarget */
+
 /**
  * Roving tabindex: one control of the row is in the tab order, arrow keys, Home and End move between them.
- * @param {any} row
- * @param {() => any[]} items
- * @param {(item: any) => void} [arrived]
+ * @template {HTMLElement|SVGElement} Item
+ * @param {KeyTarget} row
+ * @param {() => Item[]} items
+ * @param {(item: Item) => void} [arrived]
  */
 export function walkable(row, items, arrived) {
   row.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const all = items();
-    const here = all.indexOf(event.target);
+    const here = all.indexOf(/** @type {Item} */ (event.target));
     const place = here < 0 ? null : steppedTo(event, here, all.length);
     if (place === null) return;
     const there = all[place];
     for (const item of all) item.tabIndex = item === there ? 0 : -1;
     there.focus();
     arrived?.(there);
+  });
+}
+
+/** Enter and space choose an option of a list as a click does. @param {HTMLElement} list */
+export function pressable(list) {
+  list.addEventListener("keydown", (event) => {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if ((event.key !== "Enter" && event.key !== " ") || target.getAttribute("role") !== "option") return;
+    event.preventDefault();
+    target.click();
   });
 }
 

@@ -36,6 +36,7 @@ export function makeLifetime() {
 
     /** Once, after a delay in milliseconds. @param {number} wait @param {() => void} act */
     after(wait, act) {
+      if (ended) return () => {};
       const timer = setTimeout(() => {
         endings.delete(stop);
         act();
@@ -49,6 +50,7 @@ export function makeLifetime() {
 
     /** In the next animation frame. @param {() => void} act */
     nextFrame(act) {
+      if (ended) return () => {};
       const request = requestAnimationFrame(() => {
         endings.delete(stop);
         act();

@@ -47,11 +47,13 @@ export function makeWordMatrix(colours, causal) {
     pen.fillRect(0, 0, width, height);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(mapOf(weights, count, colours, causal), left, top, cell * count, cell * count);
-    pen.strokeStyle = colours.ink;
-    pen.lineWidth = 1;
-    keys.forEach((key, row) => {
-      if (key >= 0) pen.strokeRect(left + key * cell + 0.5, top + row * cell + 0.5, cell - 1, cell - 1);
-    });
+    for (const [colour, inset] of /** @type {[string, number][]} */ ([[colours.ink, 0.5], [colours.ground, 1.5]])) { // one of the two stands out on any weight
+      pen.strokeStyle = colour;
+      pen.lineWidth = 1;
+      keys.forEach((key, row) => {
+        if (key >= 0) pen.strokeRect(left + key * cell + inset, top + row * cell + inset, cell - 2 * inset, cell - 2 * inset);
+      });
+    }
     pen.strokeStyle = colours.accent;
     pen.lineWidth = 2;
     pen.strokeRect(left - 1, top + query * cell, cell * count + 2, cell);

@@ -3,7 +3,7 @@ import { element, replaced } from "../elements/elements.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
 import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
-import { NONE, axisOf, rankOf, shareOf } from "./model.js";
+import { axisOf, nameOf, rankOf, shareOf } from "./model.js";
 
 const FAINT = 0.005; // smaller weights print as 0.00
 const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
@@ -18,6 +18,7 @@ export function makeCard(atlas, colours, announce, plot) {
   const el = element("section", { class: "regard-card regard-heads-card", "aria-label": "Selected head" });
   const parts = {
     heading: element("h2", { class: "regard-subtitle" }),
+    name: element("p", { class: "regard-heads-name" }),
     labels: element("p", { class: "regard-heads-labels" }),
     relations: element("div"),
     map: element("div", { class: "regard-heads-sentence" }),
@@ -34,15 +35,9 @@ export function makeCard(atlas, colours, announce, plot) {
     shown = { model, one };
     const several = atlas.models.length > 1 ? `${model.name}, ` : "";
     parts.heading.textContent = `${several}layer ${one.layer}, head ${one.head}`.replace(/^l/, "L");
-    const labels = model.labels(one);
-    replaced(
-      parts.labels,
-      labels.length
-        ? labels.map(({ pattern, score }) => element("span", { class: "regard-heads-label", text: `${pattern} ${printedNumber(score)}` }))
-        : model.relationsOf(one).length
-          ? null
-          : element("span", { class: "regard-quiet", text: NONE }),
-    );
+    parts.name.textContent = nameOf(model, one);
+    const labels = model.labels(one).map(({ pattern, score }) => element("span", { class: "regard-heads-label", text: `${pattern} ${printedNumber(score)}` }));
+    replaced(parts.labels, labels.length ? ["Here: ", labels] : null);
     replaced(parts.relations, relationsTable());
     showMap();
     replaced(parts.statistics, statisticsTable());

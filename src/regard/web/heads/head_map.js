@@ -2,7 +2,7 @@
 import { walkable } from "../elements/controls.js";
 import { element } from "../elements/elements.js";
 import { printedNumber } from "../maths/numbers.js";
-import { NONE, axisOf, patternOf, saidOf, shareOf, short, showsPattern } from "./model.js";
+import { NONE, axisOf, patternOf, nameOf, shareOf, short, showsPattern } from "./model.js";
 
 export const BY_PATTERN = "pattern";
 
@@ -45,7 +45,7 @@ export function makeHeadMap(atlas, model, colours, colourOf, choose) {
       button.setAttribute("aria-pressed", String(on));
       button.tabIndex = on || (!chosen && one === model.all[0]) ? 0 : -1;
       const number = axis ? `, ${by} ${known ? printedNumber(value) : "not known"}` : "";
-      button.title = `Layer ${one.layer}, head ${one.head}: ${saidOf(model, one)}${number}`;
+      button.title = `Layer ${one.layer}, head ${one.head}: ${nameOf(model, one)}${number}`;
       button.setAttribute("aria-label", button.title);
     }
     if (!chosen || !model.all.includes(chosen)) cells[0].button.tabIndex = 0;

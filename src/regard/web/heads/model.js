@@ -8,7 +8,7 @@
  *   untrained: number|null, words: number}} Relation
  * @typedef {Head & {text: string, query: number[], key: number[], weight: number, tenth: number}} Example  query and key: letters [first, last)
  * @typedef {Metric & {mean: (number|null)[][], low?: (number|null)[][], high?: (number|null)[][]}} Statistic
- * @typedef {{model: string, source: string, notes: string[], about: Record<string, any>, layers: number, heads: number, patterns: Metric[],
+ * @typedef {{model: string, source: string, names: string[][]|null, notes: string[], about: Record<string, any>, layers: number, heads: number, patterns: Metric[],
  *   labels: Label[][][], statistics: Statistic[], relations: Relation[], relations_on: string, examples: Example[],
  *   tenths: number[][][]|null, sentences: {text: string, tokens: string[], sinks: number[], causal: boolean}[]}} Measured
  * @typedef {ReturnType<typeof modelOf>} Model
@@ -70,6 +70,8 @@ function modelOf(data, place, arrays) {
     },
     /** @param {Head} one @returns {Label[]} */
     labels: ({ layer, head }) => data.labels[layer][head],
+    /** What the head is known for in general, as every page calls it; null where that is not known. @param {Head} one */
+    known: ({ layer, head }) => data.names?.[layer][head] ?? null,
     relationsOf,
     relationsOn: data.relations_on,
     hasRelations: data.relations.length > 0,
@@ -100,14 +102,10 @@ export function showsPattern(model, one, name) {
   return patternOf(model, one) === name || model.labels(one).some(({ pattern }) => pattern === name);
 }
 
-/** A head in a few words. @param {Model} model @param {Head} one */
-export function saidOf(model, one) {
-  const relation = model.relationsOf(one)[0];
-  const found = [
-    relation ? `${relation.arrow} ${printedNumber(relation.accuracy[0])}` : null,
-    ...model.labels(one).map(({ pattern, score }) => `${pattern} ${printedNumber(score)}`),
-  ].filter(Boolean);
-  return found.join(", ") || NONE;
+/** What a head is called: as on every other page, or by what is measured here. @param {Model} model @param {Head} one */
+export function nameOf(model, one) {
+  const [first] = model.labels(one);
+  return model.known(one) ?? model.relationsOf(one)[0]?.arrow ?? first?.pattern ?? NONE;
 }
 
 /** The patterns that occur in any of the models, most frequent first, and how many heads show each. @param {Atlas} atlas */

@@ -2,7 +2,7 @@
 import { drawn, element, replaced } from "../elements/elements.js";
 import { walkable } from "../elements/controls.js";
 import { printedNumber } from "../maths/numbers.js";
-import { NONE, alone, axisOf, patternOf, saidOf, shareOf, showsPattern, tickDigits } from "./model.js";
+import { NONE, alone, axisOf, patternOf, nameOf, shareOf, showsPattern, tickDigits } from "./model.js";
 
 const SIZES = { alone: { width: 800, height: 430 }, small: { width: 440, height: 370 } };
 const DOT = 6; // radius
@@ -65,7 +65,7 @@ export function makeScatter(atlas, model, colours, colourOf, choose, small) {
       name.style.display = on || (named[place] && !faint) ? "" : "none";
       name.setAttribute("font-weight", on ? "700" : "400");
       const numbers = `${x} ${printedNumber(model.of(x, one))}, ${y} ${printedNumber(model.of(y, one))}`;
-      title.textContent = `Layer ${one.layer}, head ${one.head}: ${saidOf(model, one)}. ${numbers}`;
+      title.textContent = `Layer ${one.layer}, head ${one.head}: ${nameOf(model, one)}. ${numbers}`;
       el.setAttribute("aria-label", title.textContent);
       if (on) box.append(el); // above the others
     });

@@ -3,10 +3,10 @@ import { makeColours } from "../elements/colours.js";
 import { element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount } from "../maths/numbers.js";
-import { themeSwitch } from "../page/toolbar.js";
+import { makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeCard } from "./card.js";
 import { BY_PATTERN, makeHeadMap } from "./head_map.js";
-import { NONE, atlasOf, firstAxes, firstHead, legendOf, saidOf } from "./model.js";
+import { NONE, atlasOf, firstAxes, firstHead, legendOf, nameOf } from "./model.js";
 import { makeScatter } from "./scatter.js";
 
 const NARROW = 620; // pixels
@@ -25,8 +25,8 @@ export function showHeads(el, frame) {
   lifetime.add(() => root.remove());
   const theme = themeSwitch(root, true, lifetime, () => draw());
   const parts = { header: element("header", { class: "regard-header" }), body: element("div", { class: "regard-heads-body" }) };
-  replaced(root, parts.header, parts.body, live);
-  replaced(parts.header, headerOf(atlas, theme.el));
+  replaced(root, makeHeader({ tools: [theme.el] }), parts.header, parts.body, live);
+  replaced(parts.header, headerOf(atlas));
   const [x, y] = firstAxes(atlas);
   /** @type {{x: string, y: string, by: string, only: string|null, model: import("./model.js").Model, one: HeadPlace}} */
   const chosen = { x, y, by: BY_PATTERN, only: null, ...firstHead(atlas) };
@@ -95,7 +95,7 @@ export function showHeads(el, frame) {
       Object.assign(chosen, { model, one });
       show();
       card.show(model, one);
-      live.textContent = `Layer ${one.layer}, head ${one.head} of ${model.name}: ${saidOf(model, one)}`;
+      live.textContent = `Layer ${one.layer}, head ${one.head} of ${model.name}: ${nameOf(model, one)}`;
     }
 
     /** @param {Partial<typeof chosen>} patch */
@@ -110,7 +110,7 @@ export function showHeads(el, frame) {
       by.set(chosen.by);
       const said = (/** @type {string} */ name) => atlas.metrics.find((metric) => metric.name === name)?.meaning ?? "";
       replaced(meaning, element("b", { text: chosen.x }), `: ${said(chosen.x)}. `, element("b", { text: chosen.y }), `: ${said(chosen.y)}.`);
-      below.textContent = `${chosen.one.layer}.${chosen.one.head}: ${saidOf(chosen.model, chosen.one)} ↓`;
+      below.textContent = `${chosen.one.layer}.${chosen.one.head}: ${nameOf(chosen.model, chosen.one)} ↓`;
       for (const { name, button } of patterns) button.setAttribute("aria-pressed", String(chosen.only === name));
       for (const { model, scatter, map } of models) {
         const one = model === chosen.model ? chosen.one : null;
@@ -127,8 +127,8 @@ export function showHeads(el, frame) {
   return lifetime.end;
 }
 
-/** @param {import("./model.js").Atlas} atlas @param {HTMLElement} tool */
-function headerOf(atlas, tool) {
+/** @param {import("./model.js").Atlas} atlas */
+function headerOf(atlas) {
   const facts = atlas.models.map(({ name, layers, heads, source, about }) => {
     const count = about.documents ?? about.sentences?.at(-1);
     const what = about.documents ? "text" : "sentence";
@@ -140,7 +140,7 @@ function headerOf(atlas, tool) {
     element(
       "div",
       { class: "regard-heading" },
-      element("h1", { class: "regard-title", text: atlas.title }),
+      element("h2", { class: "regard-title", text: atlas.title }),
       element("p", { class: "regard-about", text: facts.join(" · ") }),
       element("p", {
         class: "regard-training-about",
@@ -149,7 +149,6 @@ function headerOf(atlas, tool) {
           "Select a dot or a cell to see what that head does. Choose other statistics for the axes, or one pattern below the dots.",
       }),
     ),
-    element("div", { class: "regard-tools" }, tool),
   ];
 }
 

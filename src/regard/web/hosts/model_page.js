@@ -7,6 +7,7 @@ import { described } from "../sources/described.js";
 import { fromBase64 } from "../sources/frames.js";
 import { localSource, secondReading } from "../sources/local.js";
 import { NotLoaded, PageModel } from "./model/loading.js";
+import { startPage } from "./one_file.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 
 /**
@@ -39,17 +40,19 @@ class ModelPage {
       address: { names: ["text"], parts: () => this.#parts(), restore: ({ text }) => read(text ?? this.#firstText()) },
       remember: true,
       title: false,
-      read,
       services: {
         show: read,
         write: (options, how) => this.#write(options, how),
         read: async (text, { signal }) => (await this.model.ready()).read(text, { signal }),
         models: async () => [(await this.model.describe()).manifest.name],
         beside: secondReading(page),
+        sharing: { shell: async () => page, withModel: Boolean(this.model.block.manifest), site: location.protocol.startsWith("http") ? location.href.replace(/#.*$/, "") : undefined },
         canEmbed: true,
+        loads: true,
+        learn: filmsOf(page),
       },
     });
-    this.viewer.root.firstElementChild?.after(this.bar.el); // after the skip link
+    this.viewer.host.append(this.bar.el);
     for (const act of [this.viewer.cleanUp, () => this.model.client.end()]) this.#lifetime.add(act);
   }
 
@@ -179,6 +182,12 @@ class ModelPage {
   }
 }
 
+/** The films of the site that the page belongs to. @param {Document} page */
+function filmsOf(page) {
+  const link = page.querySelector('.regard-site a[href$="films.html"]');
+  return link ? [{ href: link.getAttribute("href") ?? "", text: "Watch heads learn", about: "Films of small models while they are trained." }] : [];
+}
+
 /** @param {Document} page */
 export function startModelPage(page) {
   const el = page.getElementById("regard");
@@ -189,4 +198,5 @@ export function startModelPage(page) {
   return () => shown.end();
 }
 
-startModelPage(document);
+if (document.getElementById("regard-model")) startModelPage(document);
+else startPage(document); // shared without the model

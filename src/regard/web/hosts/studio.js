@@ -4,7 +4,8 @@ import { latestOnly, makeLifetime } from "../elements/lifetime.js";
 import { megabytes } from "../maths/numbers.js";
 import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
-import { servedSource } from "../sources/served.js";
+import { unpack } from "../sources/frames.js";
+import { errorOf, servedSource } from "../sources/served.js";
 import { shortened } from "../elements/words.js";
 import { send, signIn } from "./studio/access.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
@@ -27,16 +28,17 @@ export function startStudio(el) {
   const lifetime = makeLifetime();
   const latest = latestOnly(lifetime);
   const bar = makeBar({ typed, chosen, opened, generate: () => viewer.state.set({ view: "output" }), cancel });
+  /** @type {import("../page/share.js").Sharing} */
+  const sharing = { shell, withModel: true };
   const viewer = makeViewer({
     el,
     wasm: "/web/engine/regard.wasm",
     address: { names: ["text", "stored", "reading", "model"], parts, restore },
     remember: true,
     title: false,
-    read: bar.fill,
-    services: { show: bar.fill, write, read: readBeside, models: async () => models.filter(({ here }) => here).map(({ name }) => name), canEmbed: true },
+    services: { show: bar.fill, write, read: readBeside, models: async () => models.filter(({ here }) => here).map(({ name }) => name), canEmbed: true, sharing, train },
   });
-  viewer.root.firstElementChild?.after(bar.el); // after the skip link
+  viewer.host.append(bar.el);
   lifetime.add(viewer.cleanUp);
   /** @type {Shown|null} */
   let shown = null;
@@ -113,6 +115,22 @@ export function startStudio(el) {
     const where = encodeURIComponent(answer.reading);
     const close = () => void talk("DELETE", `/readings/${where}`).catch(() => {});
     return { source: servedSource(`/ask/${where}`, send), description: answer.description, close };
+  }
+
+  /** A page with the viewer's code, and the model that is chosen where it is asked for. @param {boolean} model */
+  async function shell(model) {
+    const reply = await send(`/shell${model ? `?model=${encodeURIComponent(bar.model())}` : ""}`);
+    if (!reply.ok) throw await errorOf(reply);
+    return new DOMParser().parseFromString(await reply.text(), "text/html");
+  }
+
+  /** Trains a small model on a task; the film of its training. @param {string} task @param {{signal: AbortSignal, news: (said: News) => void}} how */
+  async function train(task, { signal, news }) {
+    const { job } = await talk("POST", "/train", { task }, signal);
+    const { film } = await finished(job, news, signal);
+    const reply = await send(`/films/${encodeURIComponent(film)}`, { signal });
+    if (!reply.ok) throw await errorOf(reply);
+    return unpack(await reply.arrayBuffer());
   }
 
   /** Ask before a model is downloaded. @param {ListedModel} model @param {() => void} then */
@@ -293,6 +311,7 @@ export function startStudio(el) {
       const [listed, begun] = await Promise.all([talk("GET", "/models"), talk("GET", "/start")]);
       models = listed.models;
       bar.setModels(models, begun.model ?? null);
+      if (begun.site) sharing.site = begun.site;
       started = true;
       const said = partsOf(location.hash);
       if (bar.text().trim()) read(bar.text()); // typed in the meantime

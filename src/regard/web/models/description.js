@@ -68,7 +68,7 @@ export function describe(reading, layerOf) {
 /** The kinds of queries that are answered. @param {Reading} reading */
 function answered({ count, model }) {
   const kinds = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", "vectors", "architecture", "steps", "states", "block", "embedding"];
-  if (count <= LONG) kinds.push("flow");
+  if (count <= LONG) kinds.push("flow", "patching", ...(model.writes ? ["lens"] : []));
   if (model.writes) kinds.push("next", "likelihood");
   if (!model.causal) kinds.push("embed");
   if (count <= MEASURED) kinds.push("value_grams");

@@ -134,8 +134,9 @@ function runBlock(model, layer, state, cache, place, turns, change, onHeads = ()
  * The states after each block from a given one on, computed again with changes.
  * @param {Layers} model @param {Float32Array} state the input of block `first`, (token, width) @param {number} first
  * @param {(layer: number) => LayerChange|null} changeOf @param {() => void|Promise<void>} [pause]
+ * @param {(layer: number, heads: LayerArrays) => void} [onHeads] gets what the heads of each block computed
  */
-export async function changedStates(model, state, first, changeOf, pause = () => {}) {
+export async function changedStates(model, state, first, changeOf, pause = () => {}, onHeads) {
   const rows = state.length / model.width;
   const turns = new TurnsOfTokens(0, rows, rows);
   /** @type {Float32Array[]} */
@@ -144,7 +145,13 @@ export async function changedStates(model, state, first, changeOf, pause = () =>
     for (let layer = first; layer < model.encoders.length; layer++) {
       await pause();
       const input = states[states.length - 1] ?? state;
-      states.push(kernel().scope(() => kernel().floats(runBlock(model, layer, input, makeCache(model, layer, rows), 0, turns, changeOf(layer)))));
+      const run = () => {
+        const cache = makeCache(model, layer, rows);
+        const keep = (/** @type {{queries: Tensor, outputs: Tensor}} */ { queries, outputs }) =>
+          onHeads && onHeads(layer, { queries: kernel().floats(queries), keys: kernel().floats(cache.keys), values: kernel().floats(cache.values), outputs: kernel().floats(outputs) });
+        return kernel().floats(runBlock(model, layer, input, cache, 0, turns, changeOf(layer), keep));
+      };
+      states.push(kernel().scope(run));
     }
   } finally {
     turns.release();

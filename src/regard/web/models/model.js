@@ -14,8 +14,10 @@ import { Weights } from "./weights.js";
 /**
  * @typedef {import("./manifest.js").Manifest} Manifest
  * @typedef {import("./transformer.js").LayerChange} LayerChange
- * @typedef {{silenced: [number, number][], layer: number, head: number, divisor: number|null, temperature: number, mask: "model"|"none"|"causal"}} Changes
- *   silenced heads (layer, head), and one head's divisor, temperature and mask, for all tokens
+ * @typedef {{queries: number[], keys: number[], layers?: number[]|null, heads?: [number, number][]|null}} Blocked
+ * @typedef {{silenced: [number, number][], blocked: Blocked|null, layer: number, head: number, divisor: number|null, temperature: number, mask: "model"|"none"|"causal"}} Changes
+ *   silenced heads (layer, head), tokens that may not attend to others, in some layers or heads or everywhere, and one head's divisor, temperature
+ *   and mask, for all tokens
  * @typedef {import("./sampler.js").Sampling & {tokens?: number, stop?: string[], onToken?: (text: string) => void, signal?: AbortSignal}} Writing
  */
 
@@ -136,8 +138,7 @@ export class Model {
   /** The mean of states after the last layer and its norm, of length 1. @param {Float32Array} states */
   #meanState(states) {
     const { width } = this;
-    const { norm } = this.layers;
-    const rows = norm ? kernel().scope(() => kernel().floats(normed(norm, kernel().tensor("f32", [states.length / width, width], states)))) : states;
+    const rows = this.lastNorm(states);
     const mean = new Float64Array(width);
     for (let at = 0; at < rows.length; at++) mean[at % width] += rows[at];
     const length = Math.hypot(...mean) || 1;
@@ -149,22 +150,46 @@ export class Model {
     return kernel().scope(() => kernel().floats(nextLogits(this.layers, kernel().tensor("f32", [states.length / this.width, this.width], states))));
   }
 
+  /** States after the last layer through the last norm, where there is one. @param {Float32Array} states (token, width) */
+  lastNorm(states) {
+    const { norm } = this.layers;
+    return norm ? kernel().scope(() => kernel().floats(normed(norm, kernel().tensor("f32", [states.length / this.width, this.width], states)))) : states;
+  }
+
   /**
    * The states of a reading, computed again from the first layer that is changed on.
-   * @param {Reading} reading @param {Changes} changes @param {AbortSignal} [signal]
+   * @param {Reading} reading @param {Partial<Changes>} changes @param {AbortSignal} [signal]
+   * @param {(layer: number, heads: import("./forward.js").LayerArrays) => void} [onHeads] gets what the heads of each of these layers computed
    */
-  async changedStates(reading, changes, signal) {
-    const { silenced, layer, head, divisor, temperature, mask } = changes;
+  async changedStates(reading, { silenced = [], blocked = null, layer = 0, head = 0, divisor = null, temperature = 1, mask = "model" }, signal, onHeads) {
+    const { encoders } = this.layers;
     const changesHead = divisor !== null || temperature !== 1 || mask !== "model";
-    const changed = [...silenced.map(([of]) => of), ...(changesHead ? [layer] : [])];
+    const blockedHeads = (/** @type {number} */ at) => blockedIn(blocked, at, encoders[at].attention.heads);
+    const changed = [...silenced.map(([of]) => of), ...(changesHead ? [layer] : []), ...Array.from(encoders.keys()).filter((at) => blockedHeads(at).length)];
     if (!changed.length) return reading.states;
     const first = Math.min(...changed);
     const changeOf = (/** @type {number} */ at) => ({
       silenced: silenced.filter(([of]) => of === at).map(([, one]) => one),
       head: changesHead && at === layer ? { head, divisor, temperature, mask } : null,
+      blocked: blocked && blockedHeads(at).length ? { ...blocked, heads: blockedHeads(at) } : null,
     });
-    const later = await changedStates(this.layers, reading.states[first], first, changeOf, pauses(signal));
+    const later = await changedStates(this.layers, reading.states[first], first, changeOf, pauses(signal), onHeads);
     return [...reading.states.slice(0, first + 1), ...later];
+  }
+
+  /**
+   * The last states of a reading, (token, width), with the output of one head, or the hidden state of one token before a layer, from another text.
+   * @param {Reading} reading @param {Reading} other of equally many tokens @param {number} layer @param {{head: number}|{token: number}} what @param {AbortSignal} [signal]
+   */
+  async patchedStates(reading, other, layer, what, signal) {
+    const patched = "head" in what ? { heads: [what.head], outputs: other.layers[layer].outputs } : null;
+    let state = reading.states[layer];
+    if ("token" in what) {
+      state = state.slice();
+      state.set(other.state(layer, what.token), what.token * this.width);
+    }
+    const later = await changedStates(this.layers, state, layer, (at) => (at === layer ? { patched } : null), pauses(signal));
+    return later[later.length - 1];
   }
 
   /** Computes what rounding the weights changes, which certificates say from then on. */
@@ -204,6 +229,13 @@ export class Model {
         throw new Error(`Generating tokens ${count} to ${count + more} with ${this.name}, whose RoPE frequencies change at ${after}, is not supported. Generate at most ${after - count} tokens.`);
     }
   }
+}
+
+/** The heads of a layer in which an edge is blocked. @param {Blocked|null} blocked @param {number} layer @param {number} count of its heads */
+export function blockedIn(blocked, layer, count) {
+  if (!blocked) return [];
+  if (blocked.heads) return blocked.heads.filter(([of]) => of === layer).map(([, head]) => head);
+  return !blocked.layers || blocked.layers.includes(layer) ? Array.from({ length: count }, (_, head) => head) : [];
 }
 
 /** The text of generated tokens, passed on whenever it ends in a complete character, and stop texts in it. */

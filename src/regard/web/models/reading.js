@@ -70,10 +70,13 @@ export class Reading {
     return { first, last: first.map((_, query) => query + 1) };
   }
 
-  /** What decides the scores of a layer, as one-file pages store it: see sources/local.js. @param {number} layer @returns {Frame} */
-  layerFrame(layer) {
+  /**
+   * What decides the scores of a layer, as one-file pages store it: see sources/local.js.
+   * @param {number} layer @param {LayerArrays} [arrays] what its heads computed; of this reading by default @param {FrameArray|null} [allowed] (head or 1, query, key)
+   * @returns {Frame}
+   */
+  layerFrame(layer, { queries, keys, values } = this.layers[layer], allowed = null) {
     const { heads, keyHeads, headDim, valueDim, scale, softcap } = this.model.layers.encoders[layer].attention;
-    const { queries, keys, values } = this.layers[layer];
     const group = heads / keyHeads;
     const slots = Array.from({ length: heads }, (_, head) => head);
     const visible = this.visible(layer);
@@ -84,6 +87,7 @@ export class Reading {
         k: framed(headsFirst(keys, keyHeads, headDim), [keyHeads, this.count, headDim]),
         v: framed(headsFirst(values, keyHeads, valueDim), [keyHeads, this.count, valueDim]),
         ...(visible && { first: framed(visible.first, [this.count]), last: framed(visible.last, [this.count]) }),
+        ...(allowed && { visible: allowed }),
       },
     };
   }

@@ -4,9 +4,11 @@ import { framed } from "../sources/frames.js";
 import { headStatistics, layerFrom, pooledWeights, weightsOfRows, yieldToEvents } from "../sources/layer.js";
 import { weightAnswers } from "../sources/weight_answers.js";
 import { describe } from "./description.js";
+import { blockedIn } from "./model.js";
+import { lensOf, otherText, patchingOf } from "./patching.js";
 import { rowsAt } from "./rows.js";
 import { largestFirst } from "./sampler.js";
-import { embeddingSteps, observe } from "./transformer.js";
+import { allowedBy, embeddingSteps, observe } from "./transformer.js";
 
 /**
  * @typedef {import("./reading.js").Reading} Reading
@@ -29,6 +31,8 @@ export function modelSource(reading) {
   const { encoders } = model.layers;
   /** @type {Map<number, import("../sources/layer.js").Layer>} */
   const layers = new Map();
+  /** @type {{text: string, reading: Promise<Reading>}|null} the text that activations were taken from last */
+  let other = null;
   const grams = keptBy((/** @type {number} */ layer) => valueGrams(reading, layer));
   const matrices = keptBy(() => matricesOverLayers(encoders.map(({ attention }) => attention.heads), count, layerOf));
 
@@ -63,7 +67,17 @@ export function modelSource(reading) {
     block: ({ layer = 0 }) => blockOf(model.layers.encoders[layer]),
     next: ({ query = count - 1 }) => nextToken(reading, query, reading.state(encoders.length, query)),
     likelihood: (_, signal) => likelihoodOf(reading, signal),
-    flow: ({ query, ...changes }, signal) => flowOf(reading, changes, query, signal),
+    flow: ({ query, weights = false, ...changes }, signal) => flowOf(reading, changes, query, { weights, description }, signal),
+    lens: (_, signal) => lensOf(reading, signal),
+    patching: async ({ text, by = "head", layer = 0, query }, signal) => {
+      const from = /** @type {{text: string, reading: Promise<Reading>}} */ (other?.text === text ? other : { text, reading: otherText(reading, text, signal) });
+      other = from;
+      const there = await from.reading.catch((/** @type {Error} */ error) => {
+        if (other === from) other = null; // cancelled, or of another length: the next request reads it again
+        throw error;
+      });
+      return patchingOf(reading, there, { by, layer, query }, signal);
+    },
     embed: async ({ texts }, signal) => {
       if (!Array.isArray(texts) || !texts.length || texts.length > MOST_TEXTS || texts.some((text) => text.length > LONGEST_TEXT))
         throw new Error(`Vectors are computed of 1 to ${MOST_TEXTS} texts of at most ${LONGEST_TEXT} characters.`);
@@ -283,11 +297,19 @@ async function likelihoodOf({ model, encoded: { ids }, states, count }, signal) 
   return { header: {}, arrays: { probability: framed(probability, [count]), rank: framed(rank, [count]) } };
 }
 
-/** How far a change moves one token's vector after every layer, ‖h′ − h‖ / ‖h‖; and where the model writes, the next token. @param {Reading} reading @param {Partial<Changes>} changes @param {number} query @param {AbortSignal} [signal] */
-async function flowOf(reading, { silenced = [], layer = 0, head = 0, divisor = null, temperature = 1, mask = "model" }, query, signal) {
+/**
+ * How far a change moves one token's vector after every layer, ‖h′ − h‖ / ‖h‖; where the model writes, the next token; and with `weights` those
+ * of the token's word in every layer from the first that is changed, (layer, head, word).
+ * @param {Reading} reading @param {Partial<Changes>} changes @param {number} query @param {{weights: boolean, description: Description}} how @param {AbortSignal} [signal]
+ */
+async function flowOf(reading, changes, query, { weights, description }, signal) {
   const { model, count } = reading;
   if (count > LONGEST_FLOW) throw new Error(`The text has ${count} tokens; changes are followed through texts of at most ${LONGEST_FLOW}.`);
-  const states = await model.changedStates(reading, { silenced, layer, head, divisor, temperature, mask }, signal);
+  /** @type {Map<number, import("../sources/layer.js").Layer>} */
+  const changed = new Map();
+  const keep = (/** @type {number} */ layer, /** @type {import("./forward.js").LayerArrays} */ arrays) =>
+    changed.set(layer, layerFrom(reading.layerFrame(layer, arrays, allowedIn(reading, changes.blocked ?? null, layer))));
+  const states = await model.changedStates(reading, changes, signal, weights ? keep : undefined);
   const moved = Float32Array.from(states, (rows, of) => {
     const [before, after] = [reading.state(of, query), rowsAt(rows, model.width, [query])];
     let [size, change] = [0, 0];
@@ -298,5 +320,25 @@ async function flowOf(reading, { silenced = [], layer = 0, head = 0, divisor = n
     return Math.sqrt(change) / Math.max(Math.sqrt(size), 1e-30);
   });
   const next = model.writes ? nextToken(reading, query, rowsAt(states[states.length - 1], model.width, [query])) : { header: { query }, arrays: {} };
-  return { header: next.header, arrays: { ...next.arrays, moved: framed(moved, [moved.length]) } };
+  const answer = { header: next.header, arrays: { ...next.arrays, moved: framed(moved, [moved.length]) } };
+  if (!weights) return answer;
+  const layers = [...changed.keys()];
+  const most = Math.max(0, ...layers.map((layer) => model.layers.encoders[layer].attention.heads));
+  const rows = new Float32Array(layers.length * most * description.words.length).fill(NaN);
+  const { row } = weightAnswers({ description, layerOf: (layer) => /** @type {import("../sources/layer.js").Layer} */ (changed.get(layer)), matrixOf: () => [] });
+  for (const [place, layer] of layers.entries()) {
+    const { arrays } = /** @type {Frame} */ (await row({ layer, query, by: "word" }, signal));
+    rows.set(arrays.weight.toFloat32(), place * most * description.words.length);
+  }
+  return { header: { ...answer.header, layers }, arrays: { ...answer.arrays, weight: framed(rows, [layers.length, most, description.words.length]) } };
+}
+
+/** Which keys each query may see where an edge is blocked, (head, query, key). @param {Reading} reading @param {import("./model.js").Blocked|null} blocked @param {number} layer */
+function allowedIn({ model, count }, blocked, layer) {
+  const { heads } = model.layers.encoders[layer].attention;
+  const hidden = blockedIn(blocked, layer, heads);
+  if (!blocked || !hidden.length) return null;
+  const allowed = new Uint8Array(heads * count * count).fill(1);
+  for (const head of hidden) allowed.set(allowedBy(blocked, count, count), head * count * count);
+  return framed(allowed, [heads, count, count]);
 }

@@ -25,8 +25,11 @@
  * The keys and values of a layer, (token, key head · size), with room for tokens that follow.
  * @typedef {{keys: Tensor, values: Tensor}} KeyValues
  *
- * What is changed in a layer: heads that write nothing, and one head's divisor, temperature or mask.
- * @typedef {{silenced: number[], head: {head: number, divisor: number|null, temperature: number, mask: "model"|"none"|"causal"}|null}} LayerChange
+ * What is changed in a layer: heads that write nothing, one head's divisor, temperature or mask, tokens that may not attend
+ * to others, and heads whose outputs come from another text, (token, head · value_dim).
+ * @typedef {{silenced?: number[], head?: {head: number, divisor: number|null, temperature: number, mask: "model"|"none"|"causal"}|null,
+ *   blocked?: BlockedEdge|null, patched?: {heads: number[], outputs: Float32Array}|null}} LayerChange
+ * @typedef {{queries: number[], keys: number[], heads: number[]}} BlockedEdge  heads: of the layer
  */
 import { byHead, kernel, part } from "../engine/kernel.js";
 
@@ -160,8 +163,28 @@ export function attendAll(layer, queries, cache, place, change = null) {
   const { scores, values } = scoresOf(layer, queries, cache, place);
   kernel().attend(scores, values, byHead(outputs, heads));
   if (change?.head) attendChanged(layer, queries, cache, place, change.head, outputs);
-  for (const head of change?.silenced ?? []) silence(outputs, head, valueDim);
+  if (change?.blocked) attendBlocked(layer, scores, values, change.blocked, outputs);
+  for (const head of change?.silenced ?? []) setHead(outputs, head, valueDim, null);
+  for (const head of change?.patched?.heads ?? []) setHead(outputs, head, valueDim, /** @type {NonNullable<LayerChange["patched"]>} */ (change?.patched).outputs);
   return outputs;
+}
+
+/** Some heads attend with an edge hidden by a mask: the softmax renormalises. @param {MultiHead} layer @param {import("../engine/kernel.js").Scores} scores @param {Tensor} values @param {BlockedEdge} blocked @param {Tensor} outputs */
+function attendBlocked(layer, scores, values, blocked, outputs) {
+  const [rows, keys] = [scores.queries.shape[1], scores.keys.shape[1]];
+  const mask = kernel().tensor("u8", [1, rows, keys], allowedBy(blocked, rows, keys));
+  for (const head of blocked.heads) {
+    const keyHead = Math.floor((head * layer.keyHeads) / layer.heads);
+    const ofHead = { ...scores, queries: part(scores.queries, 0, head, head + 1), keys: part(scores.keys, 0, keyHead, keyHead + 1), mask };
+    kernel().attend(ofHead, part(values, 0, keyHead, keyHead + 1), part(byHead(outputs, layer.heads), 0, head, head + 1));
+  }
+}
+
+/** 0 where an edge is blocked, (query, key). @param {{queries: number[], keys: number[]}} blocked @param {number} rows @param {number} count */
+export function allowedBy({ queries, keys }, rows, count) {
+  const allowed = new Uint8Array(rows * count).fill(1);
+  for (const query of queries) for (const key of keys) allowed[query * count + key] = 0;
+  return allowed;
 }
 
 /**
@@ -197,11 +220,15 @@ function attendChanged(layer, queries, cache, place, { head, divisor, temperatur
   kernel().attend(changed, part(values, 0, keyHead, keyHead + 1), part(byHead(outputs, layer.heads), 0, head, head + 1));
 }
 
-/** @param {Tensor} outputs @param {number} head @param {number} size */
-function silence(outputs, head, size) {
+/** Zeros in place of one head's outputs, or those of another text. @param {Tensor} outputs @param {number} head @param {number} size @param {Float32Array|null} from */
+function setHead(outputs, head, size, from) {
   const [rows, width] = outputs.shape;
   const numbers = /** @type {Float32Array} */ (kernel().numbers(outputs));
-  for (let row = 0; row < rows; row++) numbers.fill(0, row * width + head * size, row * width + (head + 1) * size);
+  for (let row = 0; row < rows; row++) {
+    const [start, stop] = [row * width + head * size, row * width + (head + 1) * size];
+    if (from) numbers.set(from.subarray(start, stop), start);
+    else numbers.fill(0, start, stop);
+  }
 }
 
 /** Cosines and sines for so many tokens from a position on, of a text of `count` tokens. @param {Rotary} rotary @param {number} first @param {number} rows @param {number} count @param {Real} type @returns {Turns} */

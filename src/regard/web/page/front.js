@@ -1,14 +1,9 @@
-/** The first screen: when a page opens with it, its header, and whether someone has been here before. */
+/** The first screen: when a page opens with it, and whether someone has been here before. */
 import { element } from "../elements/elements.js";
 import { shortened } from "../elements/words.js";
 
 const KEPT_VIEW = "regard-view";
-
-/** The header of the first screen. @param {() => void} leave to all views */
-export function frontHeader(leave) {
-  const all = element("button", { type: "button", class: "regard-button", text: "All views", onclick: leave });
-  return element("div", { class: "regard-front" }, element("h1", { text: "Regard" }), all);
-}
+const KEPT_ADJUST = "regard-adjust";
 
 /**
  * The first screen before anything is read: the sentence, why it waits, and what can be done.
@@ -40,18 +35,38 @@ export function openingView(front, remember) {
 
 /** The view that was shown last; null on a first visit. */
 function keptView() {
+  const view = stored(KEPT_VIEW);
+  return view && /^[a-z_]+$/.test(view) ? view : null;
+}
+
+/** @param {string} view */
+export function keepView(view) {
+  store(KEPT_VIEW, view);
+}
+
+/** Whether Adjust was open at the last visit. */
+export function keptAdjust() {
+  return stored(KEPT_ADJUST) === "open";
+}
+
+/** @param {boolean} open */
+export function keepAdjust(open) {
+  store(KEPT_ADJUST, open ? "open" : "");
+}
+
+/** @param {string} name */
+function stored(name) {
   try {
-    const view = localStorage.getItem(KEPT_VIEW);
-    return view && /^[a-z_]+$/.test(view) ? view : null;
+    return localStorage.getItem(name);
   } catch {
     return null;
   }
 }
 
-/** @param {string} view */
-export function keepView(view) {
+/** @param {string} name @param {string} value */
+function store(name, value) {
   try {
-    localStorage.setItem(KEPT_VIEW, view);
+    localStorage.setItem(name, value);
   } catch {
     // without storage every visit is the first
   }

@@ -36,9 +36,9 @@ export function saidOfMeasure(measure, description) {
 /** Between a word and what it attends to. @param {Measure} measure */
 export function verbOf(measure) {
   return {
-    weight: " attends most to ",
+    weight: " looks most at ",
     norm: " takes most from ",
-    mean: " attends most, on average, to ",
+    mean: " looks most, on average, at ",
     rollout: " draws most on ",
   }[measure];
 }

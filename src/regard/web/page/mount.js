@@ -1,15 +1,18 @@
-/** The viewer: title, tabs, choosers, the selected view, export. Shared by the studio, notebooks and pages. */
+/** The viewer: header with the levels of the zoom, where one is, the selected view, Adjust. Shared by the studio, notebooks and pages. */
 import { keepAddress, stateAt } from "./address.js";
 import { choosers } from "./choosers.js";
+import { fly, positionsOf } from "../elements/dots.js";
 import { makeColours } from "../elements/colours.js";
 import { element, replaced } from "../elements/elements.js";
 import { loadKernel } from "../engine/kernel.js";
-import { frontHeader, invitation, keepView, openingView } from "./front.js";
-import { exportButtons, tabsOf, themeSwitch, titleOf, toolsOf } from "./toolbar.js";
+import { invitation, keepAdjust, keepView, keptAdjust, openingView } from "./front.js";
+import { levelBar, makeHeader, menuOf, themeSwitch, titleOf } from "./toolbar.js";
+import { shareMenu } from "./share.js";
+import { levelOf, levelsOf, onTheBar, viewOf, viewsBeside } from "./levels.js";
 import { makeLifetime } from "../elements/lifetime.js";
+import { makePlace } from "./place.js";
 import { roles } from "./roles.js";
 import { fitted, makeState, nameOfToken, tokenOfName } from "./state.js";
-import { startTour } from "./tour.js";
 import { VIEWS } from "./views.js";
 
 /**
@@ -29,32 +32,36 @@ export function mount({ model, el, ...options }) {
  *           with the first screen, unless its address asks for a place
  * remember  keep the theme and the last view between visits
  * title     show the title; false where the host shows it
- * read      reads another text, with a model of this name if it is there: used by the tour
  * services  see views.js
- * @typedef {{wasm: Parameters<typeof loadKernel>[0], address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean, read?: (text: string, model?: string) => void,
+ * @typedef {{wasm: Parameters<typeof loadKernel>[0], address?: boolean|import("./address.js").Host, remember?: boolean, title?: boolean,
  *   services?: Services}} Options
  * @param {{el: HTMLElement} & Options} options
  */
-export function makeViewer({ el, wasm, address = false, remember = false, title = true, read, services = {} }) {
+export function makeViewer({ el, wasm, address = false, remember = false, title = true, services = {} }) {
   const lifetime = makeLifetime();
   const state = makeState();
   const loaded = loadKernel(wasm);
   loaded.catch(() => {}); // `show` says why
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  const [tabs, menu, save] = ["regard-tabs", "regard-menu", "regard-share"].map((name) => element("div", { class: name }));
+  const adjust = element("button", {
+    type: "button",
+    class: "regard-button regard-adjust-button",
+    text: "Adjust",
+    "aria-expanded": "false",
+    onclick: () => {
+      setAdjusting(parts.adjust.hidden);
+      if (remember) keepAdjust(!parts.adjust.hidden);
+    },
+  });
   const parts = {
-    front: frontHeader(() => {
-      root.removeAttribute("data-front");
-      state.set({ view: "sentence" });
-      parts.view.focus({ preventScroll: true });
-    }),
-    header: element("header", { class: "regard-header" }),
-    top: element("div", { class: "regard-top" }),
-    choosers: element("div", { class: "regard-choosers-line" }),
+    top: makeHeader({ navigation: tabs, tools: [menu, save, adjust] }),
+    host: element("div", { class: "regard-host" }), // of the host: a text to read
+    title: element("div", { class: "regard-header" }),
+    place: element("div", { class: "regard-place-line" }),
+    adjust: element("section", { class: "regard-adjust", "aria-label": "Adjust", hidden: true }),
     view: element("section", { class: "regard-view", role: "tabpanel", tabindex: "-1" }),
-    footer: element("footer", { class: "regard-footer" }),
   };
-  const [tabs, tools] = ["regard-tabs", "regard-tools"].map((name) => element("div", { class: name }));
-  parts.top.append(tabs, tools);
   const skip = element("button", {
     type: "button",
     class: "regard-skip",
@@ -72,47 +79,79 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   const busy = busyWhile(root, lifetime);
   const announce = announcer(live, lifetime);
 
+  const suiting = (/** @type {Description} */ description) => VIEWS.filter((view) => view.suits(description, services));
+
   /** @param {string|null} name @param {Description} description */
   function viewNamed(name, description) {
-    const suiting = VIEWS.filter((view) => view.suits(description));
-    const heatMap = description.kind === "reading" && !description.text ? suiting.find((view) => view.name === "matrix") : null;
-    return suiting.find((view) => view.name === name) ?? heatMap ?? suiting.find(({ front }) => !front) ?? suiting[0]; // vectors without words open as a heat map
+    return viewOf(name, suiting(description), description);
+  }
+
+  /** @param {boolean} open */
+  function setAdjusting(open) {
+    parts.adjust.hidden = !open;
+    adjust.setAttribute("aria-expanded", String(open));
+  }
+
+  /** The view of each level that was shown last. @type {Map<string, string>} */
+  const visited = new Map();
+
+  /** @param {string} name of a level */
+  function goTo(name) {
+    const level = shown && levelsOf(suiting(shown.description)).find((one) => one.name === name);
+    if (!level || !shown) return;
+    const usual = viewNamed(null, shown.description);
+    const view = level.views.find((one) => one.name === visited.get(name)) ?? (level.views.includes(usual) ? usual : level.views[0]);
+    state.set({ view: view.name });
   }
 
   /** @param {boolean} [again] redraws the same view: the old one stays until the new one is ready */
   function drawView(again = false) {
     if (!shown) return;
     const { source, description } = shown;
+    const from = positionsOf(root);
     endView();
     const view = viewNamed(state.get().view, description);
+    const level = levelOf(view.name);
+    if (level) visited.set(level.name, view.name);
     const part = lifetime.part();
     const colours = makeColours(theme.now());
     const inner = element("div", { class: `regard-${view.name}` });
     const uses = view.uses ?? ["layer", "head"];
-    replaced(parts.choosers, choosers(state, description, uses, part, colours), roles(state, description, uses, part, source, services.show));
-    const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([hidden])`) : null;
-    replaced(parts.view, element("h2", { class: "regard-unseen", text: view.title }), old, inner);
-    tabs.replaceChildren(
-      tabsOf(
-        VIEWS.filter((one) => one.suits(description)),
-        view,
-        state,
-        parts.view,
-      ),
-    );
-    showTab(tabs);
+    const known = roles(state, description, uses, part, source, services.show);
+    const old = again ? parts.view.querySelector(`:scope > .regard-${view.name}:not([data-waits])`) : null;
+    replaced(parts.view, element("h2", { class: "regard-unseen", text: level?.title ?? view.title }), old, inner);
     root.toggleAttribute("data-front", Boolean(view.front));
-    Object.assign(shown, { view, lifetime: part });
+    root.setAttribute("data-view", view.name);
+    if (shown.view !== view || !menu.firstChild) showHeader(view, level, description);
+    Object.assign(shown, { view, el: inner, lifetime: part });
     try {
       shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part, services });
     } catch (error) {
       showError(inner, /** @type {Error} */ (error));
     }
+    const pictures = level ? (levelsOf(suiting(description)).find(({ name }) => name === level.name)?.views ?? []) : [];
+    replaced(parts.place, view.front ? null : makePlace({ state, description, view, views: pictures, lifetime: part, said: known?.said ?? null, about: shown.drawn?.about ?? level?.about ?? "" }));
+    const controls = [choosers(state, description, uses, part, colours), known?.questions, shown.drawn?.adjust].flat().filter((one) => one?.childElementCount);
+    replaced(parts.adjust, controls);
+    adjust.hidden = !controls.length;
     if (old) takeTurns(old, inner, shown.drawn?.ready);
-    replaced(
-      parts.footer,
-      exportButtons(() => shown, state, announce, colours),
-    );
+    const { drawn } = shown;
+    Promise.resolve(drawn?.ready).then(() => drawn === shown?.drawn && fly(root, from), () => {});
+    replaced(save, shareMenu({ shown: () => shown, state, sharing: services.sharing, announce, colours }));
+  }
+
+  /** @param {View} view @param {import("./levels.js").Level|undefined} level @param {Description} description */
+  function showHeader(view, level, description) {
+    const views = suiting(description);
+    const levels = levelsOf(views);
+    const near = onTheBar(levels, level?.name);
+    replaced(tabs, levelBar(near, level?.name, goTo, parts.view));
+    if (!level) parts.view.setAttribute("aria-label", view.title);
+    else parts.view.removeAttribute("aria-label");
+    showTab(tabs);
+    const far = levels.filter((one) => !near.includes(one)).map(({ name, title }) => ({ title, isShown: false, go: () => goTo(name) }));
+    const beside = viewsBeside(views).map((one) => ({ title: one.title, isShown: one === view, go: () => state.set({ view: one.name }) }));
+    replaced(menu, menuOf(description, [...far, ...beside], theme.el));
   }
 
   function endView() {
@@ -121,6 +160,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     if (shown) Object.assign(shown, { drawn: null, lifetime: null });
   }
 
+  if (remember) setAdjusting(keptAdjust());
   lifetime.add(endView);
   lifetime.resized(tabs, () => markMore(tabs));
   lifetime.add(
@@ -133,39 +173,6 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   const kept = address
     ? keepAddress({ state, described: () => shown?.description, lifetime, host: address === true ? null : address })
     : null;
-
-  /** @type {ReturnType<typeof startTour>|null} */
-  let tour = null;
-  let resumeAt = 0;
-  lifetime.add(() => tour?.end());
-
-  /** @param {number} stop */
-  function beginTour(stop) {
-    tour?.end();
-    const text = shown?.description.text;
-    const { model } = shown?.description ?? {};
-    tour = startTour({
-      root,
-      state,
-      shown: () => shown,
-      announce,
-      read,
-      stop,
-      left(at, before, wasRead) {
-        tour = null;
-        resumeAt = at;
-        showTools();
-        if (before) state.set(before);
-        if (before && wasRead) read?.(text ?? "", model);
-      },
-    });
-  }
-
-  function showTools() {
-    if (!shown) return;
-    const begin = () => beginTour(resumeAt);
-    replaced(tools, toolsOf(shown.description, { tools: [theme.el], beginTour: begin, resumes: resumeAt > 0 }));
-  }
 
   /**
    * Show another source, keeping the state where it still applies, or with the state of the address.
@@ -183,7 +190,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
           ? stateAt(address ? location.hash : "", header, state.get())
           : { ...carriedOver(state.get(), shown.description, header), ...openingOf(state.get(), shown.description, header), roles_asked: null };
       const opens = !shown && address && location.hash.length < 2 && said.view === null;
-      if (opens) Object.assign(said, openingView(VIEWS.find((view) => view.front && view.suits(header)), remember));
+      if (opens) Object.assign(said, openingView(suiting(header).find((view) => view.front), remember));
       const goesOn = shown?.drawn?.update && viewNamed({ ...state.get(), ...said }.view, header) === shown.view ? shown : null;
       if (!goesOn) endView();
       const next = { source: { ask }, description: header };
@@ -191,15 +198,12 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
       settling = true;
       state.set(fitted({ ...state.get(), ...said }, header));
       settling = false;
-      if (title) replaced(parts.header, titleOf(header));
-      showTools();
+      if (title) replaced(parts.title, titleOf(header));
       setStale(false);
       if (goesOn) goesOn.drawn?.update?.(next);
       else drawView(true);
+      showHeader(/** @type {View} */ (shown.view), levelOf(shown.view?.name ?? ""), header);
       kept?.changed();
-      const { tour_stop: stop } = state.get();
-      if (tour) tour.refresh();
-      else if (Number.isInteger(stop)) beginTour(stop);
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(parts.view, /** @type {Error} */ (error));
     }
@@ -208,7 +212,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   /** Dims what is shown: it no longer belongs to the text. @param {boolean} stale */
   function setStale(stale) {
     root.classList.toggle("regard-stale", stale);
-    for (const part of [parts.choosers, parts.view, parts.footer]) part.inert = stale;
+    for (const part of [parts.place, parts.adjust, parts.view]) part.inert = stale;
   }
 
   /** Before anything is read, say what to do. @type {(...given: Parameters<typeof invitation>) => void} */
@@ -226,6 +230,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     state,
     announce,
     root,
+    host: parts.host,
     cleanUp: lifetime.end,
   };
 }
@@ -291,11 +296,11 @@ function announcer(live, lifetime) {
 function takeTurns(old, inner, ready) {
   const turn = () => {
     old.remove();
-    inner.hidden = false;
+    inner.removeAttribute("data-waits");
   };
   if (!ready) return turn();
   /** @type {HTMLElement} */ (old).inert = true;
-  inner.hidden = true;
+  inner.setAttribute("data-waits", ""); // invisible but laid out: views draw as soon as they have a width
   return ready.then(turn, turn);
 }
 

@@ -7,11 +7,18 @@ import { isOverLayers, measureOf } from "./measures.js";
 import { keptHeads, keptLayers } from "./state.js";
 import { shortened, unitOf, unitsOf } from "../elements/words.js";
 
+const NO_PATTERN = "no clear pattern"; // of the atlas
 const PICTURE = ["layer", "head", "heads", "query", "key", "measure"]; // what a question is lit for
 
 /** What a head is known for in general, in a few words; empty where that is not known. @param {Description} description @param {number} layer @param {number} head */
 export function labelOf(description, layer, head) {
   return description.known?.labels?.[layer]?.[head] ?? "";
+}
+
+/** The same for a picture: empty also where there is no pattern. @param {Description} description @param {HeadPlace} head */
+export function shortLabelOf(description, { layer, head }) {
+  const label = labelOf(description, layer, head);
+  return label === NO_PATTERN ? "" : label;
 }
 
 /**
@@ -160,13 +167,13 @@ export function roles(state, description, uses, lifetime, source, read) {
     }),
   );
   show();
-  return element(
+  const questions = element(
     "div",
-    { class: "regard-roles" },
-    element("div", { class: "regard-head-chooser", role: "group", "aria-label": "Head known for" },
-      element("span", { class: "regard-label", text: "Head known for", "aria-hidden": "true", title: known.source }), buttons),
-    said,
-  ); // prettier-ignore
+    { class: "regard-head-chooser", role: "group", "aria-label": "Head known for" },
+    element("span", { class: "regard-label", text: "Head known for", "aria-hidden": "true", title: known.source }),
+    buttons,
+  );
+  return { questions, said };
 }
 
 /** @param {number} offset */

@@ -3,7 +3,7 @@
  *
  * @typedef {{view: string|null, layer: number, head: number, heads: number[]|null, query: number|null, key: number|null,
  *   region: number[]|null, by: "word"|"token", sinks: boolean, pool: "mean"|"max", colour: "linear"|"log"|null,
- *   measure: Measure,
+ *   measure: Measure, pointed: [number|null, number|null]|null,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
  *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
@@ -23,6 +23,7 @@ export const UNCHOSEN = Object.freeze({
   sinks: true, // false sets them aside
   pool: "mean",
   colour: null, // linear, or logarithmic where the text is long and causal
+  pointed: null, // query and key under the pointer, [token|null, token|null], in all pictures; not part of the address
   measure: "weight", // or ‖weight · v · W_O‖, the mean over all layers, rollout
 });
 
@@ -126,7 +127,7 @@ export function addressOf(chosen, description) {
   /** @type {Chosen} */
   const usual = { ...UNCHOSEN, ...description.start };
   for (const [name, value] of Object.entries(chosen)) {
-    if (value === undefined || same(value, usual[name]) || (value === null && (usual[name] ?? null) === null)) continue;
+    if (name === "pointed" || value === undefined || same(value, usual[name]) || (value === null && (usual[name] ?? null) === null)) continue;
     parts.push(`${encoded(name)}=${value === null ? "" : encoded(written(name, value, description))}`);
   }
   return parts.length ? `#${parts.join("&")}` : "";
@@ -241,7 +242,7 @@ export function decoded(text) {
   }
 }
 
-/** @param {any} one @param {any} other */
+/** @param {unknown} one @param {unknown} other */
 function same(one, other) {
   return one === other || (typeof one === "object" && JSON.stringify(one) === JSON.stringify(other));
 }

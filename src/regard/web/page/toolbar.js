@@ -1,37 +1,62 @@
-/** Title line, tabs, certificate, theme and export buttons. */
+/** The header: levels of the zoom, the menu beside it, theme. */
 import { walkable } from "../elements/controls.js";
 import { element } from "../elements/elements.js";
-import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
-import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
-import { hasHeads, hasLayers, numberOfHead, numberOfLayer } from "./state.js";
-import { provenance } from "./provenance.js";
+import { numberOfHead, numberOfLayer } from "./state.js";
 import { printable, shortened } from "../elements/words.js";
 
 const KEPT_THEME = "regard-theme";
 
-/** The title line. @param {Description} description */
+/**
+ * The header of every page of the family: the name, the way through the page, tools. On a site the links of its pages stand above.
+ * @param {{navigation?: Node|null, tools?: (Node|null)[]}} [parts]
+ */
+export function makeHeader({ navigation = null, tools = [] } = {}) {
+  return element("header", { class: "regard-top" }, element("h1", { class: "regard-name", text: "Regard" }), navigation, element("div", { class: "regard-tools" }, tools));
+}
+
+/** What is shown, in one line. @param {Description} description */
 export function titleOf(description) {
-  const heading = shortened(description.title || description.text || "Attention", 140);
+  const heading = shortened(description.title || "", 140);
   return [
-    element("h1", { class: "regard-title", dir: "auto", text: heading, title: heading }),
+    heading && !(description.text ?? "").startsWith(heading.replace(/…$/, "")) ? element("p", { class: "regard-title", dir: "auto", text: heading, title: heading }) : null,
     description.note ? element("p", { class: "regard-about", text: printable(description.note) }) : null,
   ];
 }
 
 /**
- * Beside the tabs: what is shown, its certificate, the tour, the theme.
- * @param {Description} description
- * @param {{tools: Node[], beginTour: () => void, resumes?: boolean}} options
+ * A popover: a summary that opens a panel; Escape, and a click or focus elsewhere, close it.
+ * @param {string} label @param {import("../elements/elements.js").Attributes} attributes of the summary @param {...import("../elements/elements.js").Children} content
  */
-export function toolsOf(description, { tools, beginTour, resumes = false }) {
-  const tour = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: resumes ? "Resume tour" : "Tour",
-    "aria-haspopup": "dialog",
-    onclick: beginTour,
-  });
-  return [element("span", { class: "regard-about", text: factsOf(description) }), certificateOf(description), tour, tools];
+export function popover(label, attributes, ...content) {
+  const el = element("details", { class: "regard-popover" }, element("summary", { text: label, ...attributes }), element("div", { class: "regard-popover-panel" }, ...content));
+  closesOutside(el);
+  return el;
+}
+
+/**
+ * The menu beside the zoom: other levels and views, what is shown, its certificate, the theme.
+ * @param {Description} description @param {{title: string, isShown: boolean, go: () => void}[]} places @param {Node} theme
+ */
+export function menuOf(description, places, theme) {
+  const shown = places.find(({ isShown }) => isShown);
+  const menu = popover(
+    shown?.title ?? "More",
+    { class: "regard-more", "aria-current": shown ? "page" : null, "aria-label": shown ? `More: ${shown.title}` : "More" },
+    places.map(({ title, isShown, go }) =>
+      element("button", {
+        type: "button",
+        class: "regard-menu-item",
+        "aria-current": isShown ? "page" : null,
+        text: title,
+        onclick: () => {
+          menu.open = false;
+          go();
+        },
+      }),
+    ),
+    element("div", { class: "regard-menu-foot" }, element("p", { class: "regard-about", text: factsOf(description) }), certificateOf(description), theme),
+  );
+  return menu;
 }
 
 /** Model and sizes. @param {Description} description */
@@ -48,25 +73,17 @@ function factsOf(description) {
   return facts.filter(Boolean).join(" · ");
 }
 
-/** A check mark that opens; for a reading from a file it says what was not checked. @param {Description} description */
+/** What was verified; for a reading from a file also what was not. @param {Description} description */
 function certificateOf({ certificate }) {
   if (!certificate?.line) return null;
   const { line, unverified } = certificate;
-  const label = unverified ? "Numbers verified, text and model not" : "Verified";
-  const el = element(
-    "details",
-    { class: "regard-certificate regard-popover" },
-    element("summary", { "aria-label": `${label}: show the certificate`, title: `${label} (against float64)`, text: unverified ? "✓ numbers only" : "✓" }),
-    element(
-      "p",
-      {},
-      unverified ? "Verified against float64 when the file was opened: " : "Verified against float64 when the text was read: ",
-      element("span", { text: `${printable(line)}.` }),
-      unverified ? ` ${printable(unverified)}` : null,
-    ),
+  return element(
+    "p",
+    { class: "regard-about regard-certificate" },
+    unverified ? "✓ Numbers verified against float64 when the file was opened: " : "✓ Verified against float64 when the text was read: ",
+    element("span", { text: `${printable(line)}.` }),
+    unverified ? ` ${printable(unverified)}` : null,
   );
-  closesOutside(el);
-  return el;
 }
 
 /** Escape, and a click or focus elsewhere, close an open `details`. @param {HTMLDetailsElement} el */
@@ -105,40 +122,42 @@ function countOf(axis, description, numberOf) {
 }
 
 /**
- * The tabs; arrow keys select them.
- * @param {View[]} views @param {View} chosen @param {State} state @param {HTMLElement} panel
+ * The levels of the zoom as one list; arrow keys move through it.
+ * @param {ReturnType<typeof import("./levels.js").levelsOf>} levels @param {string|undefined} chosen the level that is shown
+ * @param {(level: string) => void} go @param {HTMLElement} panel
  */
-export function tabsOf(views, chosen, state, panel) {
-  const list = element("div", { role: "tablist", "aria-label": "Views", class: "regard-tablist" });
+export function levelBar(levels, chosen, go, panel) {
+  const list = element("div", { role: "tablist", "aria-label": "Zoom: from the sentence to a number", class: "regard-tablist" });
   panel.id ||= `regard-panel-${Math.random().toString(36).slice(2, 10)}`;
-  const tabs = views.map((view) => {
-    const on = view === chosen;
+  const idOf = (/** @type {string} */ name) => `${panel.id}-${name}`;
+  const tabs = levels.map(({ name, title, about }, place) => {
+    const on = name === chosen;
     return element("button", {
       type: "button",
       role: "tab",
-      id: `${panel.id}-${view.name}`,
+      id: idOf(name),
       class: "regard-tab",
+      "data-level": name,
       "aria-selected": String(on),
       "aria-controls": panel.id,
-      tabindex: on ? "0" : "-1",
-      text: view.title,
-      onclick: () => go(view),
+      tabindex: on || (!chosen && !place) ? "0" : "-1",
+      title: about,
+      text: title,
+      onclick: () => change(name),
     });
   });
-  panel.setAttribute("aria-labelledby", `${panel.id}-${chosen.name}`);
+  if (chosen) panel.setAttribute("aria-labelledby", idOf(chosen));
 
-  /** Drawing the view redraws the tabs: restore the focus. @param {View} view */
-  function go(view) {
-    state.set({ view: view.name });
-    const again =
-      /** @type {Document} */ (list.getRootNode()).getElementById?.(`${panel.id}-${view.name}`) ??
-      document.getElementById(`${panel.id}-${view.name}`);
-    again?.focus();
+  /** The bar is drawn again with the level: restore the focus. @param {string} name */
+  function change(name) {
+    go(name);
+    const page = /** @type {Document} */ (list.getRootNode());
+    (page.getElementById?.(idOf(name)) ?? document.getElementById(idOf(name)))?.focus();
   }
   walkable(
     list,
     () => tabs,
-    (tab) => go(views[tabs.indexOf(tab)]),
+    (tab) => change(levels[tabs.indexOf(tab)].name),
   );
   list.append(...tabs);
   return list;
@@ -199,72 +218,4 @@ function keep(theme) {
   } catch {
     // without storage the theme is not remembered
   }
-}
-
-/**
- * Where an export's numbers come from: model, layer, heads and text, or what the view says instead.
- * @param {Description} description @param {Chosen} chosen
- * @param {{uses?: string[], origin?: import("./provenance.js").Origin}} [view] the choosers of the view, and what differs from the description
- */
-export function captionOf(description, { layer, head, heads: several, measure: wanted }, { uses = ["layer", "head"], origin = {} } = {}) {
-  const measure = uses.includes("measure") ? measureOf({ measure: wanted }, description) : "weight";
-  const named = printable(description.source ?? (description.model === "given" ? "" : (description.model ?? "")));
-  const isOfHead = !isOverLayers(measure) && uses.some((name) => name.startsWith("head"));
-  const ofHeads = several && several.length > 1 ? several : [several?.[0] ?? head];
-  return provenance({
-    source: [named, measure === "weight" ? "" : nameOfMeasure(measure, description)].filter(Boolean).join(", "),
-    layer: isOfHead && hasLayers(description) ? numberOfLayer(description, layer) : null,
-    heads: isOfHead && hasHeads(description) ? ofHeads.map((/** @type {number} */ one) => numberOfHead(description, one)) : [],
-    text: printable(description.text ?? ""),
-    ...origin,
-  });
-}
-
-/**
- * @param {() => any} shown
- * @param {State} state
- * @param {(text: string) => void} announce
- * @param {Colours} colours
- */
-export function exportButtons(shown, state, announce, colours) {
-  const drawn = shown()?.drawn;
-  const caption = () => captionOf(shown().description, state.get(), { uses: shown().view.uses, origin: shown().drawn.origin?.() });
-  const svg = async () => withCaption(await shown().drawn.svg(), caption(), colours);
-  const table = async () => {
-    const made = await shown().drawn.table();
-    return { ...made, source: caption(), notes: [...(made.notes ?? []), caption()] };
-  };
-  /** @type {{name: string, able: unknown, make: () => Promise<[string, string, string|Blob]>}[]} */
-  const kinds = [
-    { name: "SVG", able: drawn?.svg, make: async () => ["svg", "image/svg+xml", await svg()] },
-    { name: "PNG", able: drawn?.svg, make: async () => ["png", "image/png", await toPng(await svg())] },
-    { name: "CSV", able: drawn?.table, make: async () => ["csv", "text/csv;charset=utf-8", toCsv(await table())] },
-    { name: "LaTeX", able: drawn?.table, make: async () => ["tex", "application/x-tex", toLatex(await table())] },
-  ];
-  const buttons = kinds.map(({ name, able, make }) =>
-    element("button", {
-      type: "button",
-      class: "regard-button",
-      text: name,
-      disabled: !able,
-      title: able ? null : "Not available in this view",
-      onclick: async () => {
-        try {
-          const [ending, type, content] = await make();
-          const { description, view } = shown();
-          handOver(
-            content,
-            `${fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`)}.${ending}`,
-            type,
-          );
-          announce(`${name} saved`);
-        } catch (error) {
-          announce(/** @type {Error} */ (error).message);
-        }
-      },
-    }),
-  );
-  const group = element("div", { class: "regard-export", role: "group", "aria-label": "Export" });
-  group.append(element("span", { class: "regard-label", text: "Export", "aria-hidden": "true" }), ...buttons);
-  return group;
 }

@@ -81,6 +81,24 @@ export function fromHalf(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
 }
 
+/** Encode as float16, rounded to nearest, of numbers from 0 to 1. @param {ArrayLike<number>} numbers @returns {FrameArray["data"]} */
+export function toHalf(numbers) {
+  return Uint16Array.from(numbers, (number) => {
+    if (!(number > 2 ** -25)) return 0;
+    const exponent = Math.max(-14, Math.floor(Math.log2(number)));
+    const steps = Math.round(number / 2 ** (exponent - 10)); // 1,024 to 2,048; fewer of a subnormal number
+    return exponent === -14 && steps < 1024 ? steps : ((exponent + 15) << 10) + steps - 1024; // 2,048 carries over
+  });
+}
+
+/** Encode as base64. @param {ArrayBuffer} buffer */
+export function toBase64(buffer) {
+  const bytes = new Uint8Array(buffer);
+  let letters = "";
+  for (let start = 0; start < bytes.length; start += 32768) letters += String.fromCharCode(...bytes.subarray(start, start + 32768));
+  return btoa(letters);
+}
+
 /** Decode base64. @param {string} text */
 export function fromBase64(text) {
   const letters = atob(text.trim());

@@ -18,13 +18,15 @@ import { framed } from "./frames.js";
 import { makeLinks } from "../maths/links.js";
 
 const YIELD_AFTER = 12; // milliseconds of work before yielding to the event loop
+const SMALLEST_LOG = -1e4; // of a stored weight that is 0
 const STEP = 1e8; // multiply-adds between two chances to yield: 12 ms at 17 GFLOP/s
 
 /**
  * @param {Frame} frame
  * @returns {Layer}
  */
-export function layerFrom({ header, arrays }) {
+export function layerFrom({ header, arrays: stored }) {
+  const arrays = stored.weight ? { ...stored, ...vectorsFor(stored.weight) } : stored;
   const { q, k, v } = arrays;
   const [heads, rows, headDim] = q.shape;
   const [keyHeads, count] = k.shape;
@@ -54,6 +56,16 @@ export function layerFrom({ header, arrays }) {
     gram: gramOf(arrays.gram, header.heads),
     states: { f32: unknownStates(heads * rows), f64: unknownStates(heads * rows) },
   };
+}
+
+/**
+ * Of a page that stores weights alone: empty vectors, and the logarithms of the weights as a bias, whose softmax are the weights.
+ * @param {FrameArray} weight (head, query, key)
+ */
+function vectorsFor(weight) {
+  const [heads, rows, count] = weight.shape;
+  const bias = weight.toFloat32().map((one) => (one > 0 ? Math.log(one) : SMALLEST_LOG));
+  return { q: framed(new Float32Array(heads * rows), [heads, rows, 1]), k: framed(new Float32Array(count), [1, count, 1]), bias: framed(bias, weight.shape) };
 }
 
 /** @param {number} count */

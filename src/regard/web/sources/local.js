@@ -10,6 +10,7 @@
  *                          (head or 1, query, key) u1; bias (head or 1, query or 1, key or 1) f4; relative
  *                          (head or 1, span) f4; header: heads (their numbers in the model), key_heads (one per head),
  *                          scale, softcap, offset, relative_zero
+ *                          or, in a page that is shared with weights alone, weight (head, query, key) f2 and visible
  *   regard-statistics      the answer to `statistics`
  *   regard-thumbnails-3    the answer to `thumbnails`, of the heads in the layer's header
  *   regard-steps-3         the answers to `steps`, for all queries
@@ -30,6 +31,7 @@ import { keptLayers } from "../page/state.js";
 import { layerFrom } from "./layer.js";
 import { weightAnswers } from "./weight_answers.js";
 
+const THUMBNAIL = 48; // cells along a side
 const FEW = 128; // tokens up to which all layers stay decoded
 
 /**
@@ -85,7 +87,15 @@ export function localSource(page, prefix = "regard") {
   const answers = {
     ...weightAnswers({ description, layerOf, matrixOf }),
     statistics: () => frame("regard-statistics"),
-    thumbnails: ({ layer }) => frame(`regard-thumbnails-${layer}`),
+    async thumbnails({ layer }, signal) {
+      const stored = frame(`regard-thumbnails-${layer}`);
+      if (stored) return stored;
+      const { heads } = layerOf(layer);
+      const shape = [Math.min(THUMBNAIL, description.queries), Math.min(THUMBNAIL, count)];
+      const tiles = await Promise.all(heads.map((head) => answers.tile({ layer, head, shape }, signal)));
+      const weight = Float32Array.from(tiles.flatMap((tile) => [.../** @type {Frame} */ (tile).arrays.weight.toFloat32()]));
+      return { header: { sampled: null, heads }, arrays: { weight: framed(weight, [heads.length, ...shape]) } };
+    },
     steps({ layer, query }) {
       const found = frame(`regard-steps-${layer}`);
       if (!found) return null;

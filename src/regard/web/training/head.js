@@ -19,7 +19,12 @@ export function makeHead(film, colours, announce) {
   const el = element(
     "section",
     { class: "regard-training-head", "aria-label": "Selected head" },
-    element("div", { class: "regard-scroll" }, matrix.el),
+    element(
+      "div",
+      { class: "regard-scroll" },
+      matrix.el,
+      film.relations.length ? element("p", { class: "regard-training-key" }, element("i", { "aria-hidden": "true" }), "framed: the right key of the row's word") : null,
+    ),
     element("div", { class: "regard-training-beside" }, heading, role, readout, vectors),
   );
 

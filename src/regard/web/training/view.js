@@ -4,7 +4,7 @@ import { segments, slider, walkable } from "../elements/controls.js";
 import { element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
-import { themeSwitch } from "../page/toolbar.js";
+import { makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
 import { mapOf } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
@@ -15,10 +15,9 @@ const FASTEST = 50; // milliseconds between two snapshots
 
 /**
  * Show a recorded run; the returned function removes it.
- * @param {HTMLElement} el
- * @param {Frame} frame
+ * @param {HTMLElement} el @param {Frame} frame @param {{isPage?: boolean}} [how] isPage: with the header of a page
  */
-export function showTraining(el, frame) {
+export function showTraining(el, frame, { isPage = true } = {}) {
   const film = filmOf(frame);
   const lifetime = makeLifetime();
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
@@ -32,8 +31,8 @@ export function showTraining(el, frame) {
     header: element("header", { class: "regard-header" }),
     body: element("div"),
   };
-  replaced(root, parts.header, parts.body, live);
-  replaced(parts.header, headerOf(film, theme.el));
+  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, parts.header, parts.body, live);
+  replaced(parts.header, headerOf(film));
   let stopPlaying = () => {};
   lifetime.add(() => stopPlaying());
   /** @type {{show: () => void}} */
@@ -193,8 +192,8 @@ export function showTraining(el, frame) {
   return lifetime.end;
 }
 
-/** @param {import("./model.js").Film} film @param {HTMLElement} tool */
-function headerOf(film, tool) {
+/** @param {import("./model.js").Film} film */
+function headerOf(film) {
   const facts = [
     `${film.layers} ${film.layers === 1 ? "layer" : "layers"}`,
     `${film.heads} ${film.heads === 1 ? "head" : "heads"} each`,
@@ -203,7 +202,7 @@ function headerOf(film, tool) {
     element(
       "div",
       { class: "regard-heading" },
-      element("h1", { class: "regard-title", text: film.title }),
+      element("h2", { class: "regard-title", text: film.title }),
       element("p", { class: "regard-about", text: facts.join(" · ") }),
       element("p", {
         class: "regard-training-about",
@@ -215,7 +214,6 @@ function headerOf(film, tool) {
             : ""),
       }),
     ),
-    element("div", { class: "regard-tools" }, tool),
   ];
 }
 

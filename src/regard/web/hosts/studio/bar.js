@@ -27,7 +27,14 @@ export function makeBar(act) {
   });
   /** @type {ListedModel[]} */
   let models = [];
-  const model = element("select", { id: ids.model, onchange: () => act.chosen?.(model.value) });
+  const model = element("select", {
+    id: ids.model,
+    onchange: () => {
+      menu.open = false;
+      nameModel();
+      act.chosen?.(model.value);
+    },
+  });
   const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
   file.addEventListener("change", () => {
     if (file.files?.[0]) act.opened?.(file.files[0]);
@@ -67,11 +74,19 @@ export function makeBar(act) {
       }),
     ),
   );
+  const summary = element("summary", {});
   const menu = element(
     "details",
     { class: "regard-popover regard-studio-menu" },
-    element("summary", { "aria-label": "More actions", title: "More actions", text: "⋯" }),
-    element("div", { class: "regard-studio-actions" }, open, generate, file),
+    summary,
+    element(
+      "div",
+      { class: "regard-studio-actions" },
+      act.chosen && element("div", { class: "regard-studio-model" }, element("label", { for: ids.model, class: "regard-label", text: "Model" }), model),
+      open,
+      generate,
+      file,
+    ),
   );
   menu.hidden = !act.opened;
   closesOutside(menu);
@@ -83,9 +98,18 @@ export function makeBar(act) {
     act.typed(text.value);
   });
 
+  /** The menu is called by the model that reads. */
+  function nameModel() {
+    summary.textContent = model.value || "⋯";
+    summary.title = "More actions";
+    summary.setAttribute("aria-label", ["More actions", model.value].filter(Boolean).join(": "));
+  }
+  nameModel();
+
   /** Reads a text, with another model if it is there. @param {string} sentence @param {string} [wanted] */
   function fill(sentence, wanted) {
     if (wanted && models.some(({ name, here }) => name === wanted && here !== false)) model.value = wanted;
+    nameModel();
     text.value = sentence;
     grow();
     act.typed(sentence);
@@ -104,18 +128,11 @@ export function makeBar(act) {
     element(
       "div",
       { class: "regard-studio-top" },
-      element("h1", { text: "Regard", title: "See what each word attends to" }),
       element(
         "div",
         { class: "regard-field regard-studio-text" },
         element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
         text,
-      ),
-      act.chosen && element(
-        "div",
-        { class: "regard-studio-model" },
-        element("label", { for: ids.model, class: "regard-unseen", text: "Model" }),
-        model,
       ),
       menu,
     ),
@@ -148,6 +165,7 @@ export function makeBar(act) {
     /** @param {string} name */
     setModel(name) {
       if ([...model.options].some((option) => option.value === name)) model.value = name;
+      nameModel();
     },
     /** @param {ListedModel[]} listed @param {string|null} usual */
     setModels(listed, usual) {
@@ -163,6 +181,7 @@ export function makeBar(act) {
       );
       const chosen = usual ?? models.find((one) => one.default)?.name;
       if (chosen) model.value = chosen;
+      nameModel();
     },
     /** Progress of a job; null when there is none. @param {News|null} said */
     setWork(said) {

@@ -1,11 +1,9 @@
 /** Architecture: the model as blocks with shapes and parameters, and where the current layer and head lie in it. */
 import { element, replaced } from "../../elements/elements.js";
-import { svgText } from "../../page/export.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedCount } from "../../maths/numbers.js";
 import { hasLayers, keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { printable } from "../../elements/words.js";
-import { svgDocument } from "../matrix/figure.js";
 import { printedParameters, rowsOf, scalingOf, shapesOf, sharesOf, shownBlock, stepsOfBlock } from "./model.js";
 
 export const architecture = {
@@ -198,7 +196,6 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
   return {
     ready,
     cleanUp() {},
-    svg: () => pictureOf(found, shownBlock(found, state.get().layer), description, colours),
     table: () => ({ title: `Architecture of ${printable(description.model)}`, columns: ["part", "count", "shapes", "parameters", "note"], rows: rowsOf(found) }),
   };
 }
@@ -252,40 +249,4 @@ function sharesElement(found, colours) {
     list.append(element("li", {}, dot, `${name} ${printedParameters(parameters)}, ${share < 0.001 ? "less than 0.1" : (100 * share).toFixed(share < 0.01 ? 1 : 0)} %`));
   });
   return [element("h2", { class: "regard-arch-heading", text: `Where the ${printedParameters(found.parameters)} parameters are` }), bar, list];
-}
-
-/** The line and the block as SVG. @param {import("./model.js").Architecture} found @param {import("./model.js").ShownBlock|null} here @param {Description} description @param {Colours} colours */
-function pictureOf(found, here, description, colours) {
-  const title = `Architecture of ${printable(description.model)}`;
-  const text = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ said, more = "") =>
-    `<text x="${x}" y="${y}" text-anchor="middle" font-size="12" fill="${colours.muted}"${more}>${svgText(said)}</text>`;
-  const drawnBox = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ name, /** @type {string[]} */ facts, strong = false) => {
-    const height = 34 + facts.length * 16;
-    return [
-      `<rect x="${x}" y="${y}" width="150" height="${height}" rx="8" fill="${strong ? colours.soft : colours.raised}" stroke="${strong ? colours.accent : colours.rule}"/>`,
-      text(x + 75, y + 22, name, ` style="font-weight:600;fill:${colours.ink}"`),
-      ...facts.map((fact, place) => text(x + 75, y + 40 + place * 16, fact)),
-    ];
-  };
-  /** @type {[string, string[], boolean][][]} */
-  const rows = [
-    found.stages.map((stage) => [(stage.count ?? 1) > 1 ? `${stage.count} × ${stage.title.replace(" blocks", "")}` : stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), false]),
-    here ? stepsOfBlock(here.block).flatMap((step) => (step.kind === "part" ? [step.stage] : [])).map((stage) => [stage.title, [...shapesOf(stage), printedParameters(stage.parameters)].filter(Boolean), stage.id === here.part]) : [],
-  ];
-  let y = 50;
-  /** @type {string[]} */
-  const parts = [`<text x="20" y="28" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`];
-  let widest = 0;
-  rows.forEach((row, place) => {
-    if (place && row.length) parts.push(`<text x="20" y="${y + 14}" font-size="13" fill="${colours.muted}">Inside layer ${numberOfLayer(description, here?.at ?? 0)}</text>`);
-    if (place) y += 26;
-    row.forEach(([name, facts, strong], at) => {
-      const x = 20 + at * 180;
-      parts.push(...drawnBox(x, y, name, facts, strong));
-      if (at) parts.push(`<path d="M${x - 28} ${y + 24}h24m-6 -5l6 5l-6 5" fill="none" stroke="${colours.muted}"/>`);
-      widest = Math.max(widest, x + 170);
-    });
-    y += 60 + 16 * Math.max(1, ...row.map(([, facts]) => facts.length));
-  });
-  return svgDocument(Math.max(widest, 320), y, title, colours.ground, parts);
 }

@@ -1,6 +1,7 @@
 /** Two words compared: in two texts, or in one. Pure functions. */
 import { dot, lengthOf } from "../../maths/numbers.js";
 import { unitsOf } from "../../elements/words.js";
+import { swapped } from "../guess/model.js";
 
 /** Pairs of texts in which the same word means something else. */
 export const PAIRS = [
@@ -16,6 +17,17 @@ export const PAIRS = [
 /** The pair that begins with a text. @param {string} text */
 export function pairOf(text) {
   return PAIRS.find(({ texts }) => texts[0].toLowerCase() === text.trim().toLowerCase()) ?? null;
+}
+
+/** The text that is compared with one at first: that of the pair, or the same with its nouns swapped; empty where neither is there. @param {string} text */
+export function comparedText(text) {
+  return pairOf(text)?.texts[1] ?? swapped(text) ?? "";
+}
+
+/** In one text, the word that another is compared with at first: the first other word of some length. @param {string|null} text @param {Description} description */
+export function otherWord(text, description) {
+  const units = unitsOf(description, "word").filter((unit) => !unit.sink && !unit.special && unit.text.toLowerCase() !== text?.toLowerCase());
+  return (units.find((unit) => /^[\p{L}\p{N}]{4,}$/u.test(unit.text)) ?? units[0])?.first ?? sameWord(text, description);
 }
 
 /**

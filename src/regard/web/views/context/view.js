@@ -6,7 +6,7 @@ import { quoted } from "../../page/provenance.js";
 import { keptHeads, keptLayers, numberOfLayer, tokenOfName } from "../../page/state.js";
 import { printable, unitOf, unitsOf } from "../../elements/words.js";
 import { movesChart, movesTable } from "./chart.js";
-import { PAIRS, movesOf, pairOf, saidOfMoves, sameWord, sharedWord } from "./model.js";
+import { PAIRS, comparedText, movesOf, otherWord, saidOfMoves, sameWord, sharedWord } from "./model.js";
 import { measureOf } from "../../page/measures.js";
 import { makePane } from "./pane.js";
 
@@ -69,7 +69,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     el,
     element("p", {
       class: "regard-lead",
-      text: "Every layer adds what a word has looked up to its vector. So the same word gets another vector in another text: compare two.",
+      text: `Every layer adds what a word has looked up to its vector. So the same word gets another vector in another text${canRead || other ? ": compare two" : ". This page holds one text: compare two of its words"}.`,
     }),
     canRead && services.show ? examples : null,
     problem,
@@ -83,12 +83,12 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     drawMoves();
   });
 
-  const wanted = () => ({ text: state.get().context_text ?? pairOf(description.text)?.texts[1] ?? "", model: state.get().context_model ?? description.model });
+  const wanted = () => ({ text: state.get().context_text ?? comparedText(description.text), model: state.get().context_model ?? description.model });
 
   function typed() {
     stopWaiting();
     stopWaiting = lifetime.after(QUICK, () => {
-      const usual = pairOf(description.text)?.texts[1] ?? "";
+      const usual = comparedText(description.text);
       state.set({
         context_text: input.value === usual ? null : input.value,
         context_model: model.value === description.model ? null : model.value,
@@ -118,7 +118,7 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
     return {
       layer: fits(keptLayers(of), ownLayer, layer),
       head: fits(keptHeads(of), ownHead, head),
-      query: named !== undefined && named < of.tokens.length ? named : sameWord(wordHere(), of),
+      query: named !== undefined && named < of.tokens.length ? named : other ? sameWord(wordHere(), of) : otherWord(wordHere(), of),
     };
   }
 
@@ -227,13 +227,6 @@ function drawContext({ el, source, description, state, colours, announce, lifeti
   return {
     ready,
     cleanUp() {},
-    svg: () => {
-      const drawing = chart.firstElementChild;
-      if (!drawing) throw new Error("Nothing is drawn yet.");
-      const copy = /** @type {Element} */ (drawing.cloneNode(true));
-      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-      return new XMLSerializer().serializeToString(copy);
-    },
     table: () => ({
       title: said.textContent ?? "",
       columns: ["state", "cosine", "distance"],

@@ -1,21 +1,16 @@
 /** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
 import { element, replaced, drawn } from "../../elements/elements.js";
-import { printedCount, printedNumber, printedWeight } from "../../maths/numbers.js";
+import { printedWeight } from "../../maths/numbers.js";
+import { popover } from "../../page/toolbar.js";
 import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
-import { STATISTICS, saidOfCell, shareOf } from "./model.js";
+import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
 
 export const NOT_KEPT = "not kept in this page";
 
 /** Whether the page holds this head. @param {{layer: number, head: number}} head @param {Description} description */
 export function isKept({ layer, head }, description) {
   return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
-}
-
-/** @param {number} number */
-export function printedStatistic(number) {
-  if (Number.isNaN(number)) return "not known";
-  return Math.abs(number) >= 1000 ? printedCount(Math.round(number)) : printedNumber(number, 2);
 }
 
 /** What a head is known for, which need not be in this text. @param {string|null|undefined} label @param {Description} description */
@@ -52,16 +47,16 @@ export function makeAbout({ description, state }, maps, alike) {
   const numbers = element("dl", { class: "regard-grid-numbers" });
   const strong = element("p", { class: "regard-quiet" });
   const sinks = new Set(description.sinks ?? []);
-  const names = { matrix: "Matrix", sentence: "Sentence", steps: "Steps" };
+  const names = { sentence: "Threads", matrix: "Map", steps: "One number" };
   /** @type {{layer: number, head: number}} */
   let shown = { layer: 0, head: 0 };
-  const open = element(
-    "div",
-    { class: "regard-bar-group" },
+  const open = popover(
+    "Open in …",
+    { class: "regard-grid-open" },
     Object.entries(names).map(([view, text]) =>
       element("button", {
         type: "button",
-        class: "regard-button",
+        class: "regard-menu-item",
         text,
         "aria-label": `Open in ${text}`,
         onclick: () => state.set({ ...shown, heads: null, view }),
@@ -76,7 +71,6 @@ export function makeAbout({ description, state }, maps, alike) {
     canvas,
     strong,
     numbers,
-    element("p", { class: "regard-quiet", text: "Open in" }),
     open,
   );
 

@@ -1,6 +1,8 @@
 /** The order of the heads in the grid. Pure functions. */
+import { printedCount, printedNumber } from "../../maths/numbers.js";
 import { maskingOf } from "../../maths/masking.js";
 import { isHidden } from "../matrix/geometry.js";
+import { numberOfHead, numberOfLayer } from "../../page/state.js";
 
 /**
  * Available orders; `statistic` is the sort key.
@@ -18,6 +20,34 @@ export const ORDERS = [
     said: "Heads with the most weight on sinks first.",
   },
 ];
+
+const UNKNOWN = "no clear pattern";
+
+/** The chosen order. @param {Record<string, any>} chosen */
+export function orderOf({ grid_order: chosen }) {
+  return ORDERS.find(({ value }) => value === chosen) ?? ORDERS[0];
+}
+
+/**
+ * What is written below a map: pairs of a kind and a text.
+ * @param {{name: string, number: number|null, pattern: string, kept: boolean, inModel: boolean, isDense: boolean}} of
+ */
+export function captionOf({ name, number, pattern, kept, inModel, isDense: dense }) {
+  /** @type {[string, string|null][]} */
+  const parts = [
+    ["name", inModel ? (kept && !pattern ? null : "") : name],
+    ["number", number === null ? null : printedStatistic(number)],
+    ["label", !dense && pattern && pattern !== UNKNOWN ? pattern : null],
+    ["label", kept ? null : "not kept"],
+  ];
+  return parts.filter(([, text]) => text !== null);
+}
+
+/** @param {number} number */
+export function printedStatistic(number) {
+  if (Number.isNaN(number)) return "not known";
+  return Math.abs(number) >= 1000 ? printedCount(Math.round(number)) : printedNumber(number, 2);
+}
 
 /** The statistics of a head, with units. */
 export const STATISTICS = [
@@ -72,9 +102,33 @@ export function isDense({ grid_density: density }, count) {
   return density ? density === "dense" : count > SPARSE;
 }
 
-/** Whether layers run across instead of down: many layers of few heads fit a screen that way. @param {boolean} dense @param {number} layers @param {number} heads */
-export function layersAcross(dense, layers, heads) {
-  return dense && layers > heads;
+/**
+ * The statistics of all heads, as "statistics" is answered.
+ * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: Head) => number, patternOf: (head: Head) => string|null}} HeadStatistics
+ * @param {Frame} frame @param {Description} description @returns {HeadStatistics}
+ */
+export function statisticsFrom({ header, arrays }, { heads }) {
+  const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
+  return {
+    arrays: numbers,
+    of: (name, { layer, head }) => numbers[name]?.[layer * heads + head] ?? NaN,
+    patternOf: ({ layer, head }) => header.patterns?.[layer]?.[head] ?? null,
+  };
+}
+
+/** A row per head. @param {Head[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
+export function tableOfStatistics(order, known, description, title) {
+  const shown = STATISTICS.filter(({ name }) => known?.arrays[name]);
+  return {
+    title,
+    columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],
+    rows: order.map((one) => [
+      numberOfLayer(description, one.layer),
+      numberOfHead(description, one.head),
+      ...shown.map(({ name }) => /** @type {HeadStatistics} */ (known).of(name, one)),
+      ...(known ? [known.patternOf(one) ?? ""] : []),
+    ]),
+  };
 }
 
 /**

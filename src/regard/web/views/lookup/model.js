@@ -58,6 +58,44 @@ export function saidTie(keys, { scores, weights }, temperature) {
     : `A tie of all keys: ${share}.`;
 }
 
+const WEAK = 0.35; // cosine below which texts have little in common
+
+/** That no key is similar, where that is so. @param {number[]} scores @param {string} how @returns {string} */
+export function saidWeak(scores, how) {
+  const best = Math.max(...scores);
+  return how === "cosine" && best > 0 && best < WEAK ? `Nothing matches well: the most similar key reaches ${best.toFixed(2)} of 1.` : "";
+}
+
+/**
+ * The key that a mistyped query probably means: at most two letters are missing, extra, wrong or exchanged with the next.
+ * Null where a key equals the query, or none or several are as near.
+ * @param {string} query @param {string[]} keys
+ */
+export function meantKey(query, keys) {
+  const fold = (/** @type {string} */ text) => text.trim().toLowerCase();
+  if (!fold(query) || keys.some((key) => fold(key) === fold(query))) return null;
+  const near = keys.map((key) => ({ key, edits: editsBetween(fold(query), fold(key)) })).sort((one, other) => one.edits - other.edits);
+  const [first, second] = near;
+  const isNear = first && first.edits <= Math.min(2, Math.floor(fold(first.key).length / 3));
+  return isNear && (!second || second.edits > first.edits) ? first.key : null;
+}
+
+/** Letters to insert, remove, replace or exchange with the next. @param {string} one @param {string} other */
+function editsBetween(one, other) {
+  const [a, b] = [[...one], [...other]];
+  const rows = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  for (let row = 1; row <= a.length; row++) {
+    rows.push([row]);
+    for (let column = 1; column <= b.length; column++) {
+      const isSame = a[row - 1] === b[column - 1];
+      let edits = Math.min(rows[row - 1][column] + 1, rows[row][column - 1] + 1, rows[row - 1][column - 1] + (isSame ? 0 : 1));
+      if (row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]) edits = Math.min(edits, rows[row - 2][column - 2] + 1);
+      rows[row].push(edits);
+    }
+  }
+  return rows[a.length][b.length];
+}
+
 /** Σ weight · value. @param {number[]} weights @param {number[][]} values */
 export function blended(weights, values) {
   return values[0].map((_, part) => weights.reduce((sum, weight, key) => sum + weight * values[key][part], 0));

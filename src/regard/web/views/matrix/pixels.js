@@ -1,7 +1,8 @@
 /**
  * Weights to pixels: a table of 256 colours, one look-up per cell.
  *
- * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string}} Scale
+ * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string, isPooled?: boolean}} Scale
+ *   isPooled: the upper end is that of pooled cells; single weights can be larger
  */
 import { hasMask } from "../../maths/masking.js";
 import { isHidden, partOf } from "./geometry.js";

@@ -1,4 +1,5 @@
 /** Beside the matrix: the weight under the pointer, the strongest visible weights, the colour scale. */
+import { pressable, walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { hasMask } from "../../maths/masking.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
@@ -66,33 +67,26 @@ export function makeReadout(description) {
 
 /** @param {Description} description @param {(rows: number[], columns: number[]) => void} go */
 export function makeStrongest(description, go) {
-  const list = element("ol", { class: "regard-matrix-strongest" });
   const title = element("h2", { class: "regard-subtitle", text: "Strongest visible weights" });
-  const el = element("div", {}, title, list);
+  const list = element("ol", { class: "regard-matrix-strongest", role: "listbox", "aria-label": title.textContent });
+  walkable(list, () => [...list.querySelectorAll("li")]);
+  pressable(list);
+  const el = element("div", { class: "regard-matrix-strongest-part" }, title, list);
   return {
     el,
     /** @param {{rows: number[], columns: number[], weight: number}[]} found */
     show(found) {
       replaced(
         list,
-        found.map(({ rows, columns, weight }) => {
+        found.map(({ rows, columns, weight }, place) => {
           const single = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
           const names = [rows, columns].map(([first, last], side) =>
             single
               ? wordElement((side ? description.tokens : queriesOf(description))[first], {}, 12)
-              : element("span", {
-                  title: `${printedCount(first)}–${printedCount(last - 1)}`,
-                  text: `${printedCount(first)}…`,
-                }),
+              : element("span", { text: `${printedCount(first)}–${printedCount(last - 1)}` }),
           );
-          const button = element(
-            "button",
-            { type: "button", class: "regard-link", onclick: () => go(rows, columns) },
-            names[0],
-            " → ",
-            names[1],
-          );
-          return element("li", {}, button, element("span", { class: "regard-number", text: printedWeight(weight) }));
+          const option = { role: "option", tabindex: place ? "-1" : "0", "aria-selected": "false", onclick: () => go(rows, columns) };
+          return element("li", option, element("span", {}, names[0], " → ", names[1]), element("span", { class: "regard-number", text: printedWeight(weight) }));
         }),
       );
       el.hidden = found.length === 0;
@@ -131,7 +125,7 @@ export function makeLegend() {
       const bottom = bottomOf(scale);
       low.textContent = scale.colour === "log" ? `≤ ${plain(bottom)}` : "0";
       mid.textContent = plain(scale.colour === "log" ? Math.sqrt(bottom * scale.top) : scale.top / 2);
-      high.textContent = plain(scale.top);
+      high.textContent = `${scale.isPooled ? "≥ " : ""}${plain(scale.top)}`;
       about.textContent = said;
       hidden.hidden = !hasMask(masking);
       (/** @type {HTMLElement} */ (hidden.firstElementChild)).style.setProperty("background", scale.colours.hidden);

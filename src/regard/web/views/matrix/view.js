@@ -2,31 +2,18 @@
 import { element, replaced } from "../../elements/elements.js";
 import { maskingOf } from "../../maths/masking.js";
 import { measureOf, nameOfMeasure } from "../../page/measures.js";
-import { printedWeight, roundedUp } from "../../maths/numbers.js";
+import { printedWeight } from "../../maths/numbers.js";
 import { shortened } from "../../elements/words.js";
 import { makeBar } from "./bar.js";
 import { drawFrame, drawnAt } from "./draw.js";
 import { makeExact } from "./exact.js";
+import { drawsAs } from "../../page/picture.js";
 import { matrixSvg, matrixTable, strongestIn } from "./figure.js";
-import {
-  LARGEST_CELL,
-  WHOLE,
-  cellAt,
-  cellsShown,
-  following,
-  isHidden,
-  levelFor,
-  panned,
-  regionView,
-  smallestCell,
-  tilesOver,
-  wholeTile,
-  wholeView,
-  within,
-  zoomed,
-} from "./geometry.js";
+import { LARGEST_CELL, WHOLE, cellAt, cellsShown, following, isHidden, levelFor, panned, regionView, smallestCell, wholeTile, wholeView, within, zoomed } from "./geometry.js";
 import { layoutFor } from "./layout.js";
+import { aroundRegion, between, frameOf, inside, scaleFor } from "./model.js";
 import { colourOf } from "./pixels.js";
+import { makeMinimap } from "./minimap.js";
 import { makeProgress } from "./progress.js";
 import { listenToInput } from "./input.js";
 import { makeLegend, makeReadout, makeStrongest, queriesOf } from "./readout.js";
@@ -38,7 +25,7 @@ const SETTLED = 160; // milliseconds without movement after which the scale and 
 
 export const matrix = {
   name: "matrix",
-  title: "Matrix",
+  title: "Map",
   uses: ["layer", "head", "measure"],
   /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
@@ -46,372 +33,383 @@ export const matrix = {
 };
 
 /** @param {Context} context @returns {Drawn} */
-function drawMatrix({ el, source, description, state, colours, announce, lifetime: outer }) {
-  const lifetime = outer.part();
-  const tokens = description.tokens;
-  const queryTokens = queriesOf(description);
-  const whole = { rows: queryTokens.length, columns: tokens.length };
-  const canvas = element("canvas", { class: "regard-matrix-canvas", "aria-hidden": "true" });
-  const stage = element(
-    "div",
-    { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" },
-    canvas,
-  );
-  const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
-  const readout = makeReadout(description);
-  const legend = makeLegend();
-  const strongest = makeStrongest(description, (rows, columns) => {
-    cursor = { row: Math.floor((rows[0] + rows[1] - 1) / 2), column: Math.floor((columns[0] + columns[1] - 1) / 2) };
-    const around = (/** @type {number[]} */ [first, last]) => [first - 4 * (last - first), last + 4 * (last - first)];
-    if (rows[1] - rows[0] > 1) look(regionView([...around(rows), ...around(columns)], whole, plot));
-    else state.set({ query: rows[0], key: columns[0] });
-    schedule();
-  });
-  const note = element("p", { class: "regard-matrix-note", role: "status" });
-  const asTable = smallTable();
-  const bar = makeBar(
-    state,
-    {
-      nearer: () => zoom(1.5),
-      farther: () => zoom(1 / 1.5),
-      whole: () => look(wholeView(whole, plot)),
-      toRegion: () => {
-        const { region } = state.get();
-        if (region) look(regionView(region, whole, plot));
-      },
-      forget: () => state.set({ region: null }),
-    },
-    Math.max(whole.rows, whole.columns),
-    colourOf({ colour: null }, description),
-  );
-  const panel = element("div", { class: "regard-matrix-panel" }, readout.el, legend.el, strongest.el);
-  const progress = makeProgress({ source, description, lifetime });
-  replaced(el, bar.el, note, progress.el, element("div", { class: "regard-matrix-body" }, stage, panel), asTable.el, bar.help);
-
-  let plot = { left: 0, top: 0, width: 0, height: 0 };
-  let ratio = 1;
-  /** @type {import("./geometry.js").Placed|null} */
-  let view = null;
-  /** @type {{row: number, column: number}|null} */
-  let cursor = null;
-  let byKeys = false;
-  /** @type {number[]|null} */
-  let draft = null; // a region being selected
-  /** @type {{row: number, column: number}|null} */
-  let anchor = null; // start of a region selected by keyboard
-  let scale = { top: 1, colour: colourOf(state.get(), description), colours };
-  let scaleOf = ""; // what the upper end of the scale was chosen for
-  let said = "";
-  let awaited = false;
-  let focused = false;
-  let settledOnce = false;
-  let settling = () => {};
-  /** @type {string|null} */
-  let ownView = null; // written to the address by this view
-
-  const whose = () => {
-    const { layer, head, pool } = state.get();
-    return { layer, head, pool, measure: measureOf(state.get(), description) };
+export function drawMatrix(context) {
+  const shown = new MatrixPicture(context);
+  return {
+    cleanUp: shown.lifetime.end,
+    adjust: [shown.bar.el],
+    about: "Every weight of this head: rows look, columns are looked at. Tap a cell.",
+    table: () => shown.table(),
   };
-  const masking = () => maskingOf(description, whose());
-  const tiles = makeTiles({ ask: source.ask, whole, came: tileCame, failed: (error) => say(error.message, true) });
-  const exact = makeExact({ source, whole, lifetime, whose, came: schedule });
-  lifetime.add(tiles.end);
+}
 
-  function schedule() {
-    if (awaited || lifetime.ended) return;
-    awaited = true;
-    lifetime.nextFrame(frame);
+/** The map of one head, the part of it that is shown, and what stands beside it. */
+class MatrixPicture {
+  #plot = { left: 0, top: 0, width: 0, height: 0 };
+  #ratio = 1;
+  /** @type {import("./geometry.js").Placed|null} */
+  #view = null;
+  /** @type {import("./model.js").Cell|null} */
+  #cursor = null;
+  #byKeys = false;
+  /** @type {number[]|null} */
+  #draft = null; // a region being selected
+  /** @type {import("./model.js").Cell|null} */
+  #anchor = null; // start of a region selected by keyboard
+  #scaleOf = ""; // what the upper end of the scale was chosen for
+  #said = "";
+  #awaited = false;
+  #focused = false;
+  #settledOnce = false;
+  #settling = () => {};
+  /** @type {string|null} */
+  #ownView = null; // written to the address by this view
+
+  /** @param {Context} context */
+  constructor({ el, source, description, state, colours, announce, lifetime: outer }) {
+    const lifetime = (this.lifetime = outer.part());
+    this.description = description;
+    this.state = state;
+    this.colours = colours;
+    this.announce = announce;
+    this.queryTokens = queriesOf(description);
+    const whole = (this.whole = { rows: this.queryTokens.length, columns: description.tokens.length });
+    /** @type {import("./pixels.js").Scale} */
+    this.scale = { top: 1, colour: colourOf(state.get(), description), colours };
+    this.canvas = element("canvas", { class: "regard-matrix-canvas", "aria-hidden": "true" });
+    this.stage = element("div", { class: "regard-matrix-stage", tabindex: "0", role: "application", "aria-roledescription": "matrix" }, this.canvas);
+    this.drawing = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d", { alpha: false }));
+    this.readout = makeReadout(description);
+    this.legend = makeLegend();
+    this.strongest = makeStrongest(description, (rows, columns) => this.#goTo(rows, columns));
+    this.note = element("p", { class: "regard-matrix-note", role: "status" });
+    this.asTable = smallTable();
+    this.bar = makeBar(state, this.#buttons(), Math.max(whole.rows, whole.columns), colourOf({ colour: null }, description));
+    this.minimap = makeMinimap(whole, (row, column) => this.#center(row, column));
+    this.progress = makeProgress({ source, description, lifetime });
+    this.tiles = makeTiles({ ask: source.ask, whole, came: () => this.#tileCame(), failed: (error) => this.#say(error.message, true) });
+    this.exact = makeExact({ source, whole, lifetime, whose: () => this.#whose(), came: () => this.#schedule() });
+    const panel = element("div", { class: "regard-matrix-panel" }, this.minimap.el, this.readout.el, this.legend.el, this.strongest.el);
+    replaced(el, this.note, this.progress.el, element("div", { class: "regard-matrix-body" }, this.stage, panel), this.asTable.el, this.bar.help);
+    lifetime.add(this.tiles.end);
+    lifetime.add(() => state.set({ pointed: null }));
+    listenToInput(this.stage, this.#meanings(), lifetime);
+    lifetime.listen(this.stage, "focus", () => this.#focus(true));
+    lifetime.listen(this.stage, "blur", () => this.#focus(false));
+    lifetime.resized(el, (entry) => this.#resize(entry.contentRect.width));
+    lifetime.add(state.listen((now, before) => this.#follow(now, before)));
+    drawsAs(this.canvas, () => matrixSvg(this.#seen(), this.canvas, titleOfMatrix(description, state.get())));
   }
 
-  function frame() {
-    awaited = false;
-    if (!view || !plot.width) return;
-    const what = seen();
-    tiles.want(whose(), [wholeTile(whole), ...what.sharp]);
-    if (drawFrame(drawing, what)) schedule();
-    showReadout(what);
-  }
-
-  /** Everything a frame shows. */
-  /** @returns {import("./geometry.js").Picture} */
-  function seen() {
-    const placed = /** @type {import("./geometry.js").Placed} */ (view);
-    const shown = cellsShown(placed, whole, plot);
-    const level = levelFor(placed.size, ratio);
-    const sharp = tilesOver(level, shown, whole);
-    const here = (sharp.length ? sharp : [wholeTile(whole)])
-      .map((tile) => tiles.find(whose(), tile))
-      .filter((tile) => tile !== undefined);
-    const every = tiles.all(whose());
-    const single = every.filter((tile) => coarseness(tile) === 1);
-    // The best fitting tile comes last, on top.
-    const loaded = [...every.filter((tile) => !here.includes(tile)), ...here];
-    const finest = 1 / (placed.size * ratio);
-    const drawnWeight = (/** @type {number} */ row, /** @type {number} */ column) =>
-      drawnAt(loaded, row, column, finest)?.weight ?? null;
-    const weightAt = (/** @type {number} */ row, /** @type {number} */ column) =>
-      drawnAt(single, row, column, 0)?.weight ?? null;
-    const { query, key, region } = state.get();
+  /** @returns {Parameters<typeof makeBar>[1]} */
+  #buttons() {
     return {
-      view: placed,
-      plot,
-      ratio,
-      shown,
-      level,
-      sharp,
-      here,
-      tiles: loaded,
-      finest,
-      scale,
-      colours,
-      description,
-      masking: masking(),
-      whole,
-      tokens,
-      queryTokens,
-      chosen: { query, key },
-      region: draft ?? region,
-      cursor,
-      focused,
-      drawnWeight,
-      weightAt,
+      nearer: () => this.#zoom(1.5),
+      farther: () => this.#zoom(1 / 1.5),
+      whole: () => this.#look(wholeView(this.whole, this.#plot)),
+      toRegion: () => {
+        const { region } = this.state.get();
+        if (region) this.#look(regionView(region, this.whole, this.#plot));
+      },
+      forget: () => this.state.set({ region: null }),
     };
   }
 
-  function tileCame() {
-    if (settledOnce) settleSoon();
-    else settle(); // the first map sets the scale
-    schedule();
+  #whose() {
+    const { layer, head, pool } = this.state.get();
+    return { layer, head, pool, measure: measureOf(this.state.get(), this.description) };
   }
 
-  function settleSoon() {
-    settling();
-    settling = lifetime.after(SETTLED, settle);
+  #masking() {
+    return maskingOf(this.description, this.#whose());
   }
 
-  function settle() {
-    if (!view || !plot.width) return;
-    const what = seen();
-    const coarsest = tiles.find(whose(), wholeTile(whole));
+  /** To one of the strongest weights. @param {number[]} rows @param {number[]} columns */
+  #goTo(rows, columns) {
+    const { cell, region } = aroundRegion(rows, columns);
+    this.#cursor = cell;
+    if (rows[1] - rows[0] > 1) this.#look(regionView(region, this.whole, this.#plot));
+    else this.state.set({ query: rows[0], key: columns[0] });
+    this.#schedule();
+  }
+
+  /** @param {number} row @param {number} column */
+  #center(row, column) {
+    if (!this.#view) return;
+    const { width, height } = this.#plot;
+    const [down, across] = [height / this.#view.size / 2, width / this.#view.size / 2];
+    this.#look(within({ ...this.#view, x: column - across, y: row - down }, this.whole, this.#plot));
+  }
+
+  /** @param {boolean} focused */
+  #focus(focused) {
+    this.#focused = focused;
+    if (!focused) this.#cursor = null;
+    this.#schedule();
+  }
+
+  #schedule() {
+    if (this.#awaited || this.lifetime.ended) return;
+    this.#awaited = true;
+    this.lifetime.nextFrame(() => this.#frame());
+  }
+
+  #frame() {
+    this.#awaited = false;
+    if (!this.#view || !this.#plot.width) return;
+    const what = this.#seen();
+    this.tiles.want(this.#whose(), [wholeTile(this.whole), ...what.sharp]);
+    if (drawFrame(this.drawing, what)) this.#schedule();
+    this.#showReadout(what);
+  }
+
+  /** Everything a frame shows. @returns {import("./geometry.js").Picture} */
+  #seen() {
+    const { description, colours, scale, queryTokens, whole } = this;
+    const whose = this.#whose();
+    const view = /** @type {import("./geometry.js").Placed} */ (this.#view);
+    const frame = frameOf({ view, plot: this.#plot, ratio: this.#ratio, whole }, { find: (tile) => this.tiles.find(whose, tile), all: this.tiles.all(whose) });
+    const { query, key, region, pointed } = this.state.get();
+    return {
+      ...frame,
+      scale,
+      colours,
+      description,
+      masking: this.#masking(),
+      tokens: description.tokens,
+      queryTokens,
+      chosen: pointed ? { query: pointed[0], key: pointed[1] } : { query, key },
+      region: this.#draft ?? region,
+      cursor: this.#cursor,
+      focused: this.#focused,
+    };
+  }
+
+  #tileCame() {
+    if (this.#settledOnce) this.#settleSoon();
+    else this.#settle(); // the first map sets the scale
+    this.#schedule();
+  }
+
+  #settleSoon() {
+    this.#settling();
+    this.#settling = this.lifetime.after(SETTLED, () => this.#settle());
+  }
+
+  #settle() {
+    if (!this.#view || !this.#plot.width) return;
+    const what = this.#seen();
+    const coarsest = this.tiles.find(this.#whose(), wholeTile(this.whole));
     const here = what.here.length ? what.here : coarsest ? [coarsest] : [];
     if (here.length) {
       const found = strongestIn(here, what.shown, 5);
-      const top = topFor(found[0]?.weight ?? 0, whose().measure === "norm" ? Infinity : 1);
-      // The exact map replaces the sampled one in the same colours: the scale changes with what is looked at alone.
-      const { x, y, size } = view;
-      const of = JSON.stringify([whose(), x, y, size, plot.width, Math.max(...here.map(coarseness))]);
-      if (of !== scaleOf && top !== scale.top) scale = { ...scale, top };
-      scaleOf = of;
-      strongest.show(found);
-      settledOnce = true;
-      sayWhatIsShown(here);
-      asTable.show(what);
+      const of = JSON.stringify(this.#whose());
+      if (of !== this.#scaleOf && coarsest) {
+        this.scale = { ...this.scale, ...scaleFor(coarsest, this.whole, this.#whose()) };
+        this.#scaleOf = of;
+      }
+      this.strongest.show(found);
+      this.#settledOnce = true;
+      this.#sayWhatIsShown(here);
+      this.asTable.show(what);
     }
-    const isWhole = view.size <= smallestCell(whole, plot) * 1.0001;
+    const isWhole = this.#isWhole();
     const { rows, columns } = what.shown;
-    ownView = isWhole ? null : [...rows, ...columns].join(",");
-    state.set({ matrix_view: ownView });
-    stage.style.setProperty("touch-action", isWhole ? "pan-x pan-y" : "none");
-    bar.show(isWhole, view.size >= LARGEST_CELL * 0.999, state.get().region !== null);
-    schedule();
+    this.#ownView = isWhole ? null : [...rows, ...columns].join(",");
+    this.state.set({ matrix_view: this.#ownView });
+    this.stage.style.setProperty("touch-action", isWhole ? "pan-x pan-y" : "none");
+    this.minimap.show(coarsest, this.scale, this.#masking(), what.shown, isWhole);
+    this.bar.show(isWhole, this.#view.size >= LARGEST_CELL * 0.999, this.state.get().region !== null);
+    this.#schedule();
+  }
+
+  #isWhole() {
+    return !this.#view || this.#view.size <= smallestCell(this.whole, this.#plot) * 1.0001;
   }
 
   /** @param {import("./tiles.js").Loaded[]} here */
-  function sayWhatIsShown(here) {
-    const name = whose().measure === "weight" ? "weight" : nameOfMeasure(whose().measure, description);
-    legend.show(scale, saidOfCells(here, state.get().pool, { ...scale, name }, view?.size ?? 0), masking());
-    say(saidOfSampling(here), false);
-    progress.watch(whose(), here.some((tile) => !tile.done));
-    const label = nameOfMatrix(whole, state.get(), description, name === "weight" ? undefined : name);
-    if (label !== said) stage.setAttribute("aria-label", (said = label));
+  #sayWhatIsShown(here) {
+    const { description, state } = this;
+    const { measure } = this.#whose();
+    const name = measure === "weight" ? "weight" : nameOfMeasure(measure, description);
+    this.legend.show(this.scale, saidOfCells(here, state.get().pool, { ...this.scale, name }, this.#view?.size ?? 0), this.#masking());
+    this.#say(saidOfSampling(here), false);
+    this.progress.watch(this.#whose(), here.some((tile) => !tile.done));
+    const label = nameOfMatrix(this.whole, state.get(), description, name === "weight" ? undefined : name);
+    if (label !== this.#said) this.stage.setAttribute("aria-label", (this.#said = label));
   }
 
   /** @param {string} text @param {boolean} failed */
-  function say(text, failed) {
-    if (note.textContent !== text) note.textContent = text;
-    note.classList.toggle("regard-error", failed);
+  #say(text, failed) {
+    if (this.note.textContent !== text) this.note.textContent = text;
+    this.note.classList.toggle("regard-error", failed);
   }
 
   /** @param {import("./geometry.js").Picture} what */
-  function showReadout(what) {
-    if (!cursor) return readout.show(null);
-    const { row, column } = cursor;
+  #showReadout(what) {
+    if (!this.#cursor) return this.readout.show(null);
+    const { row, column } = this.#cursor;
     const hidden = isHidden(what.masking, [row, row + 1], [column, column + 1]);
     const found = drawnAt(what.tiles, row, column, what.finest);
-    const alone = what.weightAt(row, column) ?? (hidden ? 0 : exact.at(row, column));
+    const alone = what.weightAt(row, column) ?? (hidden ? 0 : this.exact.at(row, column));
     const failed = typeof alone === "string" ? alone : null;
     const weight = typeof alone === "string" ? null : alone;
-    readout.show(cursor, {
-      weight,
-      hidden,
-      failed,
-      pooled: found && coarseness(found.tile) > 1 ? saidOfPool(found, state.get().pool) : null,
-    });
-    if (byKeys && (weight !== null || hidden)) {
-      byKeys = false;
+    const pooled = found && coarseness(found.tile) > 1 ? saidOfPool(found, this.state.get().pool) : null;
+    this.readout.show(this.#cursor, { weight, hidden, failed, pooled });
+    if (this.#byKeys && (weight !== null || hidden)) {
+      this.#byKeys = false;
       const said = hidden ? "masked" : printedWeight(weight ?? 0);
-      announce(`${shortened(queryTokens[row], 40)} to ${shortened(tokens[column], 40)}: ${said}`);
+      this.announce(`${shortened(what.queryTokens[row], 40)} to ${shortened(what.tokens[column], 40)}: ${said}`);
     }
   }
 
   /** @param {import("./geometry.js").Placed} next */
-  function look(next) {
+  #look(next) {
+    const view = this.#view;
     if (view && next.x === view.x && next.y === view.y && next.size === view.size) return false;
-    view = next;
-    settleSoon();
-    schedule();
+    this.#view = next;
+    this.#settleSoon();
+    this.#schedule();
     return true;
   }
 
-  /** @param {number} factor @param {{x: number, y: number}} [at] of the canvas */
-  function zoom(factor, at) {
+  /** @param {number} factor @param {import("./input.js").At} [at] */
+  #zoom(factor, at) {
+    const [view, plot, cursor] = [this.#view, this.#plot, this.#cursor];
     if (!view) return false;
     const middle =
-      cursor && focused
+      cursor && this.#focused
         ? { x: (cursor.column + 0.5 - view.x) * view.size, y: (cursor.row + 0.5 - view.y) * view.size }
         : { x: plot.width / 2, y: plot.height / 2 };
-    return look(zoomed(view, factor, at ? { x: at.x - plot.left, y: at.y - plot.top } : middle, whole, plot));
+    return this.#look(zoomed(view, factor, at ? { x: at.x - plot.left, y: at.y - plot.top } : middle, this.whole, plot));
   }
 
-  /** @param {{x: number, y: number}} at of the canvas */
-  function cellUnder(at) {
-    return view && cellAt(view, at.x - plot.left, at.y - plot.top, whole, plot);
+  /** @param {import("./input.js").At} at */
+  #cellUnder(at) {
+    return this.#view && cellAt(this.#view, at.x - this.#plot.left, at.y - this.#plot.top, this.whole, this.#plot);
   }
 
-  /** @param {{row: number, column: number}} one @param {{row: number, column: number}} other @param {number} step */
-  function between(one, other, step = 1) {
-    const range = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ most) => [
-      Math.min(a, b),
-      Math.min(most, Math.max(a, b) + step),
-    ];
-    return [...range(one.row, other.row, whole.rows), ...range(one.column, other.column, whole.columns)];
-  }
-
-  const inside = (/** @type {number} */ row, /** @type {number} */ column) => ({
-    row: Math.min(Math.max(row, 0), whole.rows - 1),
-    column: Math.min(Math.max(column, 0), whole.columns - 1),
-  });
-
-  listenToInput(
-    stage,
-    {
-      pan: (right, down) => view && look(panned(view, right, down, whole, plot)),
-      zoom,
-      hover(at) {
-        const next = at && cellUnder(at);
-        if (next?.row === cursor?.row && next?.column === cursor?.column) return;
-        if (!next && focused && !at) return; // the keyboard's cursor stays
-        cursor = next;
-        schedule();
-      },
-      choose(at) {
-        const cell = cellUnder(at);
+  /** @returns {import("./input.js").Meanings} */
+  #meanings() {
+    return {
+      pan: (right, down) => this.#view && this.#look(panned(this.#view, right, down, this.whole, this.#plot)),
+      zoom: (factor, at) => this.#zoom(factor, at),
+      hover: (at) => this.#hover(at),
+      choose: (at) => {
+        const cell = this.#cellUnder(at);
         if (!cell) return;
-        cursor = cell;
-        state.set({ query: cell.row, key: cell.column });
+        this.#cursor = cell;
+        this.state.set({ query: cell.row, key: cell.column });
       },
-      selecting: bar.selecting,
-      select(from, to, done) {
-        if (!view) return;
-        const held = (/** @type {{x: number, y: number}} */ at) => ({
-          x: Math.min(Math.max(at.x, plot.left), plot.left + plot.width - 1),
-          y: Math.min(Math.max(at.y, plot.top), plot.top + plot.height - 1),
-        });
-        const [one, other] = [cellUnder(held(from)), cellUnder(held(to))];
-        draft = one && other ? between(one, other) : draft;
-        if (done) {
-          const region = draft;
-          draft = null;
-          if (region) state.set({ region });
-        }
-        schedule();
+      selecting: this.bar.selecting,
+      select: (from, to, done) => this.#select(from, to, done),
+      step: (down, across, extend) => this.#step(down, across, extend),
+      page: (down) => this.#page(down),
+      whole: () => this.#look(wholeView(this.whole, this.#plot)),
+      take: () => this.#cursor && this.state.set({ query: this.#cursor.row, key: this.#cursor.column }),
+      clear: () => {
+        this.#anchor = null;
+        this.state.set(this.state.get().region ? { region: null } : { query: null, key: null });
       },
-      step(down, across, extend) {
-        if (!view) return;
-        const step = 2 ** levelFor(view.size, ratio);
-        const { query, key } = state.get();
-        const shown = cellsShown(view, whole, plot);
-        const start = cursor ?? { row: query ?? shown.rows[0], column: key ?? shown.columns[0] };
-        if (extend) anchor ??= start;
-        else anchor = null;
-        cursor = cursor || extend ? inside(start.row + down * step, start.column + across * step) : start;
-        byKeys = true;
-        if (anchor) state.set({ region: between(anchor, cursor, step) });
-        look(following(view, cursor.row, cursor.column, whole, plot));
-        schedule();
-      },
-      page(down) {
-        if (!view) return;
-        const far = Math.max(1, Math.floor((plot.height / view.size) * 0.9)) * down;
-        cursor = inside((cursor?.row ?? Math.floor(view.y)) + far, cursor?.column ?? Math.floor(view.x));
-        byKeys = true;
-        look(following(view, cursor.row, cursor.column, whole, plot));
-        schedule();
-      },
-      whole: () => look(wholeView(whole, plot)),
-      take: () => cursor && state.set({ query: cursor.row, key: cursor.column }),
-      clear() {
-        anchor = null;
-        state.set(state.get().region ? { region: null } : { query: null, key: null });
-      },
-    },
-    lifetime,
-  );
+    };
+  }
 
-  lifetime.listen(stage, "focus", () => ((focused = true), schedule()));
-  lifetime.listen(stage, "blur", () => ((focused = false), (cursor = null), schedule()));
+  /** @param {import("./input.js").At|null} at */
+  #hover(at) {
+    const next = at && this.#cellUnder(at);
+    if (next?.row === this.#cursor?.row && next?.column === this.#cursor?.column) return;
+    if (!next && this.#focused && !at) return; // the keyboard's cursor stays
+    this.#cursor = next;
+    this.state.set({ pointed: next ? [next.row, next.column] : null });
+    this.#schedule();
+  }
+
+  /** @param {import("./input.js").At} from @param {import("./input.js").At} to @param {boolean} done */
+  #select(from, to, done) {
+    if (!this.#view) return;
+    const { left, top, width, height } = this.#plot;
+    const held = (/** @type {import("./input.js").At} */ at) => ({
+      x: Math.min(Math.max(at.x, left), left + width - 1),
+      y: Math.min(Math.max(at.y, top), top + height - 1),
+    });
+    const [one, other] = [this.#cellUnder(held(from)), this.#cellUnder(held(to))];
+    this.#draft = one && other ? between(one, other, this.whole) : this.#draft;
+    if (done) {
+      const region = this.#draft;
+      this.#draft = null;
+      if (region) this.state.set({ region });
+    }
+    this.#schedule();
+  }
+
+  /** @param {number} down @param {number} across @param {boolean} extend */
+  #step(down, across, extend) {
+    if (!this.#view) return;
+    const step = 2 ** levelFor(this.#view.size, this.#ratio);
+    const { query, key } = this.state.get();
+    const shown = cellsShown(this.#view, this.whole, this.#plot);
+    const start = this.#cursor ?? { row: query ?? shown.rows[0], column: key ?? shown.columns[0] };
+    if (extend) this.#anchor ??= start;
+    else this.#anchor = null;
+    const next = this.#cursor || extend ? inside(start.row + down * step, start.column + across * step, this.whole) : start;
+    if (this.#anchor) this.state.set({ region: between(this.#anchor, next, this.whole, step) });
+    this.#moveTo(next);
+  }
+
+  /** @param {number} down */
+  #page(down) {
+    if (!this.#view) return;
+    const far = Math.max(1, Math.floor((this.#plot.height / this.#view.size) * 0.9)) * down;
+    this.#moveTo(inside((this.#cursor?.row ?? Math.floor(this.#view.y)) + far, this.#cursor?.column ?? Math.floor(this.#view.x), this.whole));
+  }
+
+  /** The cursor, by keyboard. @param {import("./model.js").Cell} cell */
+  #moveTo(cell) {
+    if (!this.#view) return;
+    this.#cursor = cell;
+    this.#byKeys = true;
+    this.#look(following(this.#view, cell.row, cell.column, this.whole, this.#plot));
+    this.#schedule();
+  }
 
   /** @param {number} width */
-  function resize(width) {
+  #resize(width) {
     if (width < 40) return;
-    const layout = layoutFor(tokens, whole, width, window.innerHeight);
-    const wasWhole = !view || view.size <= smallestCell(whole, plot) * 1.0001;
-    const before = view && plot.width ? cellsShown(view, whole, plot) : null;
-    plot = layout.plot;
-    ratio = Math.min(window.devicePixelRatio || 1, 3);
-    canvas.width = Math.round(layout.width * ratio);
-    canvas.height = Math.round(layout.height * ratio);
-    canvas.style.setProperty("width", `${layout.width}px`);
-    canvas.style.setProperty("height", `${layout.height}px`);
-    const kept = view ? null : regionOfText(state.get().matrix_view);
-    if (kept) view = regionView(kept, whole, plot);
-    else if (wasWhole || !before) view = wholeView(whole, plot);
-    else view = within(regionView([...before.rows, ...before.columns], whole, plot), whole, plot);
-    settleSoon();
-    frame();
+    const { whole, canvas, description } = this;
+    const layout = layoutFor(description.tokens, whole, width, window.innerHeight);
+    const wasWhole = this.#isWhole();
+    const before = this.#view && this.#plot.width ? cellsShown(this.#view, whole, this.#plot) : null;
+    const plot = (this.#plot = layout.plot);
+    const ratio = (this.#ratio = Math.min(window.devicePixelRatio || 1, 3));
+    for (const side of /** @type {const} */ (["width", "height"])) {
+      canvas[side] = Math.round(layout[side] * ratio);
+      canvas.style.setProperty(side, `${layout[side]}px`);
+    }
+    const kept = this.#view ? null : regionOfText(this.state.get().matrix_view);
+    if (kept) this.#view = regionView(kept, whole, plot);
+    else if (wasWhole || !before) this.#view = wholeView(whole, plot);
+    else this.#view = within(regionView([...before.rows, ...before.columns], whole, plot), whole, plot);
+    this.#settleSoon();
+    this.#frame();
   }
-  lifetime.resized(el, (entry) => resize(entry.contentRect.width));
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (now.colour !== before.colour) scale = { ...scale, colour: colourOf(now, description) };
-      if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool || now.measure !== before.measure)
-        settledOnce = false;
-      const other = now.matrix_view !== before.matrix_view && now.matrix_view !== ownView && plot.width > 0;
-      const edges = other ? regionOfText(now.matrix_view) : null;
-      if (other) view = edges ? regionView(edges, whole, plot) : wholeView(whole, plot);
-      bar.set(now);
-      settleSoon();
-      schedule();
-    }),
-  );
+  /** @param {Chosen} now @param {Chosen} before */
+  #follow(now, before) {
+    if (now.colour !== before.colour) this.scale = { ...this.scale, colour: colourOf(now, this.description) };
+    if (now.layer !== before.layer || now.head !== before.head || now.pool !== before.pool || now.measure !== before.measure) this.#settledOnce = false;
+    if (now.pointed !== before.pointed) return this.#schedule();
+    const other = now.matrix_view !== before.matrix_view && now.matrix_view !== this.#ownView && this.#plot.width > 0;
+    const edges = other ? regionOfText(now.matrix_view) : null;
+    if (other) this.#view = edges ? regionView(edges, this.whole, this.#plot) : wholeView(this.whole, this.#plot);
+    this.bar.set(now);
+    this.#settleSoon();
+    this.#schedule();
+  }
 
-  return {
-    cleanUp: lifetime.end,
-    svg: () => matrixSvg(seen(), canvas, titleOfMatrix(description, state.get())),
-    table: () => {
-      const what = seen();
-      const coarse = what.sharp.length ? 2 ** what.level : Math.ceil(Math.max(whole.rows, whole.columns) / WHOLE);
-      return matrixTable(what, titleOfMatrix(description, state.get()), coarse);
-    },
-  };
-}
-
-/**
- * Upper end of the scale; of weights at most 1 despite rounding.
- * @param {number} largest @param {number} most
- */
-function topFor(largest, most) {
-  return Math.min(most, roundedUp(largest));
+  /** What is shown, as a table. */
+  table() {
+    const what = this.#seen();
+    const coarse = what.sharp.length ? 2 ** what.level : Math.ceil(Math.max(this.whole.rows, this.whole.columns) / WHOLE);
+    return matrixTable(what, titleOfMatrix(this.description, this.state.get()), coarse);
+  }
 }

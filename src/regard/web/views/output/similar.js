@@ -5,7 +5,6 @@ import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber, rowOf } from "../../maths/numbers.js";
 import { shortened, wordElement } from "../../elements/words.js";
 import { similarTexts } from "./model.js";
-import { pictureOf } from "./picture.js";
 
 const MOST = 24; // sentences
 const LONGEST = 300; // characters of one
@@ -109,7 +108,6 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   );
   load();
   return {
-    svg: () => pictureOf(found.map(({ text, cosine }) => ({ name: text, share: cosine })), `Similarity to ${description.text}`, colours, 380),
     table: () => ({
       title: `Similarity to ${description.text}`,
       columns: ["text", "cosine"],

@@ -6,7 +6,6 @@ import { printedNumber } from "../../maths/numbers.js";
 import { printable, shortened, wordElement } from "../../elements/words.js";
 import { appended, nameOfToken, saidOfSettings, settingsOf, surprise } from "./model.js";
 import { makeNext } from "./next.js";
-import { pictureOf } from "./picture.js";
 import { drawSimilar } from "./similar.js";
 import { makeWriting } from "./writing.js";
 
@@ -140,7 +139,6 @@ function drawNextToken({ el, source, description, state, colours, announce, life
 
   const title = () => `Next token after ${tokens[where()]}`;
   return {
-    svg: () => pictureOf(next.rows().slice(0, 12).map((row) => ({ name: nameOfToken(row), share: row.share })), title(), colours),
     table: () => ({
       title: title(),
       columns: ["token", "probability", "sampled"],

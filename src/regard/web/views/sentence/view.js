@@ -2,27 +2,27 @@
 import { segments, toggle } from "../../elements/controls.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { strongest } from "../../maths/links.js";
 import { maskingOf } from "../../maths/masking.js";
-import { printedNumber } from "../../maths/numbers.js";
-import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure, verbOf } from "../../page/measures.js";
-import { numberOfHead, numberOfLayer } from "../../page/state.js";
-import { queryUnits, shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements/words.js";
-import { chosenHeads, gather, gatherRow, takenBySinks, windowAround } from "./weights.js";
+import { isOverLayers, measureOf, saidOfMeasure } from "../../page/measures.js";
+import { numberOfHead } from "../../page/state.js";
+import { queryUnits, unitOf, unitsOf } from "../../elements/words.js";
+import { chosenHeads, gather, gatherRow, takenBySinks } from "./weights.js";
+import { drawMatrix, matrix } from "../matrix/view.js";
 import { pathOf, strokeOf } from "./lines.js";
+import { SMALL, inSight, isVisible, orNull, pagedTo, pairOf, pointedWord, rangesOf, shownWord, strongestKey } from "./model.js";
+import { captionOf, elsewhereOf, sinkLabel, titleOf } from "./captions.js";
 import { pictureOf } from "./picture.js";
-import { sceneOf, tableOf } from "./scene.js";
-import { digitsOf, makeSide } from "./side.js";
+import { sceneOf, tableOf, wordsOf } from "./scene.js";
+import { makeSide } from "./side.js";
 import { makeRunning } from "./running.js";
 import { makeWhichHeads } from "./which_heads.js";
 
 const ROW = 30; // pixels, as in sentence.css
-const WINDOW = 40;
-const SMALL = 56; // texts up to this many words are shown whole
+const MAPPED = 400; // tokens up to which the whole map is shown beside
 
 export const sentence = {
   name: "sentence",
-  title: "Sentence",
+  title: "Threads",
   uses: ["layer", "heads", "by", "measure"],
   /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("tile"),
@@ -32,419 +32,323 @@ export const sentence = {
 /** @typedef {Awaited<ReturnType<typeof import("./weights.js").gatherRow>>} Row */
 
 /** @param {Context} context @returns {Drawn} */
-function drawSentence({ el, source, description, state, colours, announce, lifetime }) {
-  const shift = description.first_query ?? 0;
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
-  const latest = latestOnly(lifetime);
-  const latestRow = latestOnly(lifetime);
-  /** @type {{queries: Unit[], keys: Unit[]}} */
-  let units = { queries: [], keys: [] };
+function drawSentence(context) {
+  const shown = new SentencePicture(context);
+  return { ready: shown.ready, adjust: shown.adjust, cleanUp: () => shown.map?.cleanUp(), svg: () => shown.svg(), table: () => shown.table() };
+}
+
+/** The words of both sides, the threads between them, and the map beside. */
+class SentencePicture {
+  /** @type {import("./model.js").Units} */
+  #units = { queries: [], keys: [] };
   /** @type {import("./weights.js").Gathered|null} */
-  let gathered = null;
+  #gathered = null;
   /** @type {{unit: number, row: Row}|null} the selected query's weights on the whole text, if not all of it is visible */
-  let farther = null;
-  /** @type {{side: "query"|"key", unit: number}|null} */
-  let hovered = null;
-  /** @type {{side: "query"|"key", unit: number}|null} a word to focus once it is visible */
-  let goal = null;
+  #farther = null;
+  /** @type {import("./model.js").Word|null} */
+  #hovered = null;
+  /** @type {import("./model.js").Word|null} a word to focus once it is visible */
+  #goal = null;
+  #drawnOnce = () => {};
 
-  const left = makeSide({
-    side: "query",
-    label: "Query",
-    hint: "attends",
-    hover: (unit) => hover("query", unit),
-    choose: (unit) => choose("query", unit),
-    walk: (unit) => walk("query", unit),
-    across: () => right.focus(strongestKey() ?? 0),
-    page: (by) => move("sentence_rows", "queries", by),
-  });
-  const right = makeSide({
-    side: "key",
-    label: "Key",
-    hint: "attended to",
-    hover: (unit) => hover("key", unit),
-    choose: (unit) => choose("key", unit),
-    walk: (unit) => walk("key", unit),
-    across: () => left.focus(chosen().query ?? 0),
-    page: (by) => move("sentence_columns", "keys", by),
-  });
-  const lines = drawn("svg", { class: "regard-sentence-lines", "aria-hidden": "true", preserveAspectRatio: "none" });
-  const said = element("p", { class: "regard-sentence-said" });
-  const meaning = element("p", { class: "regard-note regard-sentence-meaning", hidden: true });
-  const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
-  const apartOptions = [
-    { value: false, text: "Mean" },
-    { value: true, text: "Separate" },
-  ];
-  const apart = segments("Several heads", apartOptions, Boolean(state.get().sentence_apart), (value) =>
-    state.set({ sentence_apart: value }),
-  );
-  const scaleOptions = [
-    { value: null, text: "0 to 1", title: "Bars and lines between 0 and 1" },
-    { value: "relative", text: "Relative", title: "Bars and lines relative to the largest weight" },
-  ];
-  const scale = segments("Scale", scaleOptions, state.get().sentence_scale ?? null, (value) =>
-    state.set({ sentence_scale: value }),
-  );
-  const middle = element("div", { class: "regard-sentence-middle" }, lines);
-  const stage = element("div", { class: "regard-sentence-stage" }, left.el, middle, right.el);
-  const which =
-    description.has.includes("heads_for") && description.layers * description.heads > 1
-      ? makeWhichHeads({
-          source,
-          description,
-          lifetime,
-          choose: (layer, head) => state.set({ layer, head, heads: null }),
-        })
-      : null;
-  const running =
-    unitsOf(description, "word").length > SMALL && !description.query_tokens && shift === 0
-      ? makeRunning({ description, choose: (unit) => choose("query", unit), point: (unit) => choose("key", unit), announce })
-      : null;
-  replaced(
-    el,
-    element(
-      "div",
-      { class: "regard-sentence-line" },
-      said,
-      element("div", { class: "regard-controls" }, apart.el, scale.el, description.sinks?.length ? sinks.el : null),
-    ),
-    meaning,
-    running?.el,
-    element("div", { class: "regard-sentence-body" }, stage, which?.el),
-  );
+  /** @param {Context} context */
+  constructor(context) {
+    const { source, description, state, colours, announce, lifetime } = context;
+    this.source = source;
+    this.description = description;
+    this.state = state;
+    this.colours = colours;
+    this.announce = announce;
+    this.shift = description.first_query ?? 0;
+    /** @type {Promise<void>} */
+    this.ready = new Promise((done) => (this.#drawnOnce = done));
+    this.latest = latestOnly(lifetime);
+    this.latestRow = latestOnly(lifetime);
+    this.left = this.#side("query", () => this.right.focus(this.#strongestKey() ?? 0));
+    this.right = this.#side("key", () => this.left.focus(this.#chosen().query ?? 0));
+    this.lines = drawn("svg", { class: "regard-sentence-lines", "aria-hidden": "true", preserveAspectRatio: "none" });
+    this.said = element("p", { class: "regard-sentence-said" });
+    this.meaning = element("p", { class: "regard-note regard-sentence-meaning", hidden: true });
+    this.sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
+    const ways = [
+      { value: false, text: "Mean" },
+      { value: true, text: "Separate" },
+    ];
+    this.apart = segments("Several heads", ways, Boolean(state.get().sentence_apart), (value) => state.set({ sentence_apart: value }));
+    const scales = [
+      { value: null, text: "0 to 1", title: "Bars and lines between 0 and 1" },
+      { value: "relative", text: "Relative", title: "Bars and lines relative to the largest weight" },
+    ];
+    this.scale = segments("Scale", scales, state.get().sentence_scale ?? null, (value) => state.set({ sentence_scale: value }));
+    const hasHeads = description.has.includes("heads_for") && description.layers * description.heads > 1;
+    this.which = hasHeads ? makeWhichHeads({ source, description, lifetime, choose: (layer, head) => state.set({ layer, head, heads: null }) }) : null;
+    const isRunning = unitsOf(description, "word").length > SMALL && !description.query_tokens && this.shift === 0;
+    this.running = isRunning ? makeRunning({ description, choose: (unit) => this.#choose("query", unit), point: (unit) => this.#choose("key", unit), announce }) : null;
+    this.stage = element("div", { class: "regard-sentence-stage" }, this.left.el, element("div", { class: "regard-sentence-middle" }, this.lines), this.right.el);
+    this.map = this.#layOut(context);
+    lifetime.add(state.listen((now, before) => this.#follow(now, before)));
+    this.#load();
+  }
 
-  const measure = () => measureOf(state.get(), description);
-  const masking = () => maskingOf(description, { layer: state.get().layer, measure: measure() });
-  const several = () => chosenHeads(state.get()).length > 1 && !isOverLayers(measure());
-  const isApart = () => Boolean(state.get().sentence_apart) && several();
-  const isRelative = () => state.get().sentence_scale === "relative" || measure() === "norm";
-  const queryUnit = () => unitOf(units.queries, state.get().query);
-  const orNull = (/** @type {number} */ place) => (place < 0 ? null : place);
+  /** Controls for the Adjust panel. */
+  get adjust() {
+    return [this.apart.el, this.scale.el, this.description.sinks?.length ? this.sinks.el : null];
+  }
+
+  /** @param {"query"|"key"} side @param {() => void} across */
+  #side(side, across) {
+    const isQuery = side === "query";
+    return makeSide({
+      side,
+      label: isQuery ? "looks" : "is looked at",
+      hint: side,
+      hover: (unit) => this.#hover(side, unit),
+      choose: (unit) => this.#choose(side, unit),
+      walk: (unit) => this.#walk(side, unit),
+      across,
+      page: (by) => {
+        const name = isQuery ? "queries" : "keys";
+        const start = pagedTo(rangesOf(this.#units, this.state.get())[name][0], by, this.#units[name].length);
+        this.state.set({ [isQuery ? "sentence_rows" : "sentence_columns"]: start });
+      },
+    });
+  }
+
+  /** @param {Context} context @returns {Drawn|null} the map beside */
+  #layOut(context) {
+    const { description } = context;
+    const hasMap = matrix.suits(description) && description.tokens.length <= MAPPED && !description.long;
+    const beside = element("div", { class: "regard-sentence-map", hidden: !hasMap });
+    const threads = element("div", { class: "regard-sentence-threads" }, this.stage, this.which?.el);
+    replaced(context.el, this.said, this.meaning, this.running?.el, element("div", { class: "regard-sentence-body" }, threads, beside));
+    return hasMap ? drawMatrix({ ...context, el: beside }) : null;
+  }
+
+  #measure() {
+    return measureOf(this.state.get(), this.description);
+  }
+
+  #isSeveral() {
+    return chosenHeads(this.state.get()).length > 1 && !isOverLayers(this.#measure());
+  }
+
+  #isApart() {
+    return Boolean(this.state.get().sentence_apart) && this.#isSeveral();
+  }
+
+  #isRelative() {
+    return this.state.get().sentence_scale === "relative" || this.#measure() === "norm";
+  }
+
+  #queryUnit() {
+    return unitOf(this.#units.queries, this.state.get().query);
+  }
+
   /** The selection, or the hovered word. */
-  function chosen() {
-    if (hovered)
-      return hovered.side === "query" ? { query: hovered.unit, key: null } : { query: null, key: hovered.unit };
-    const query = orNull(queryUnit());
-    return { query, key: query === null ? orNull(unitOf(units.keys, state.get().key)) : null };
+  #chosen() {
+    return shownWord(this.#hovered, this.#units, this.state.get());
   }
 
-  /** @param {{side: "query"|"key", unit: number}} word */
-  function isVisible({ side, unit }) {
-    const [first, end] = (side === "query" ? gathered?.rows : gathered?.columns) ?? [0, 0];
-    return unit >= first && unit < end;
+  #masking() {
+    return maskingOf(this.description, { layer: this.state.get().layer, measure: this.#measure() });
   }
 
-  /** @param {"query"|"key"} side @param {number|null} unit */
-  function hover(side, unit) {
-    hovered = unit === null ? null : { side, unit };
-    show();
+  /** @param {"query"|"key"} side */
+  #list(side) {
+    return side === "query" ? this.#units.queries : this.#units.keys;
   }
 
   /** @param {"query"|"key"} side @param {number|null} unit */
-  function choose(side, unit) {
-    hovered = null;
-    const list = side === "query" ? units.queries : units.keys;
-    const token = unit === null ? null : list[unit].first;
-    if (side === "query") state.set({ query: token });
-    else state.set({ key: token });
-    announce(said.textContent ?? "");
+  #hover(side, unit) {
+    const token = unit === null ? null : this.#list(side)[unit].first;
+    this.state.set({ pointed: token === null ? null : side === "query" ? [token, null] : [null, token] });
+  }
+
+  /** @param {"query"|"key"} side @param {number|null} unit */
+  #choose(side, unit) {
+    this.state.set({ pointed: null });
+    this.state.set({ [side]: unit === null ? null : this.#list(side)[unit].first });
+    this.announce(this.said.textContent ?? "");
   }
 
   /** @param {"query"|"key"} side @param {number} to */
-  function walk(side, to) {
-    const list = side === "query" ? units.queries : units.keys;
+  #walk(side, to) {
+    const list = this.#list(side);
     const unit = Math.min(Math.max(to, 0), list.length - 1);
-    hovered = null;
-    state.set({ [side]: list[unit].first });
-    if (isVisible({ side, unit })) (side === "query" ? left : right).focus(unit);
-    else goal = { side, unit };
-    announce(said.textContent ?? "");
+    this.state.set({ pointed: null });
+    this.state.set({ [side]: list[unit].first });
+    if (isVisible(this.#gathered, { side, unit })) this.#focus({ side, unit });
+    else this.#goal = { side, unit };
+    this.announce(this.said.textContent ?? "");
   }
 
-  /** @param {string} name @param {"queries"|"keys"} side @param {number} by */
-  function move(name, side, by) {
-    const [start] = ranges()[side];
-    const last = units[side].length - WINDOW;
-    state.set({ [name]: Math.min(Math.max(start + by * (WINDOW - 5), 0), last) });
+  /** @param {import("./model.js").Word} word */
+  #focus({ side, unit }) {
+    (side === "query" ? this.left : this.right).focus(unit);
   }
 
-  /** The visible ranges of both sides. */
-  function ranges() {
-    const { query, key, sentence_rows: rows, sentence_columns: columns } = state.get();
-    const [asks, answers] = [unitOf(units.queries, query), unitOf(units.keys, key)];
-    const fixed = (/** @type {number|null|undefined} */ start, /** @type {Unit[]} */ list) =>
-      typeof start === "number" ? windowAround(list.length, start + WINDOW / 2, WINDOW, SMALL) : null;
-    const queries =
-      fixed(rows, units.queries) ?? windowAround(units.queries.length, Math.max(asks, answers, 0), WINDOW, SMALL);
-    const keys =
-      fixed(columns, units.keys) ??
-      (units.keys.length === units.queries.length
-        ? queries
-        : windowAround(units.keys.length, Math.max(answers, 0), WINDOW, SMALL));
-    return { queries, keys };
+  #strongestKey() {
+    const { query } = this.#chosen();
+    return this.#gathered && query !== null ? strongestKey(this.#gathered, query) : null;
   }
 
-  function strongestKey() {
-    const { query } = chosen();
-    if (!gathered || query === null) return null;
-    const width = gathered.columns[1] - gathered.columns[0];
-    const start = (query - gathered.rows[0]) * width;
-    return gathered.columns[0] + (strongest(gathered.mean.subarray(start, start + width), 1)[0] ?? 0);
-  }
-
-  function load() {
+  #load() {
+    const { description, state, shift } = this;
     const { layer, by } = state.get();
-    units = { queries: queryUnits(description, by), keys: unitsOf(description, by) };
+    const units = (this.#units = { queries: queryUnits(description, by), keys: unitsOf(description, by) });
     if (!units.keys.length || !units.queries.length) return;
-    const heads = chosenHeads(state.get());
-    const { queries: rows, keys: columns } = ranges();
-    stage.setAttribute("aria-busy", "true");
-    latest(
-      (signal) => gather(source, { layer, heads, ...units, rows, columns, shift, measure: measure(), words: description.words }, signal),
+    const { queries: rows, keys: columns } = rangesOf(units, state.get());
+    const asked = { layer, heads: chosenHeads(state.get()), ...units, rows, columns, shift, measure: this.#measure(), words: description.words };
+    this.stage.setAttribute("aria-busy", "true");
+    this.latest(
+      (signal) => gather(this.source, asked, signal),
       (found) => {
-        gathered = found;
-        if (hovered && !isVisible(hovered)) hovered = null; // the list moved below the pointer
-        left.fill(units.queries, rows, `${by} ${rows}`);
-        right.fill(units.keys, columns, `${by} ${columns}`);
-        stage.removeAttribute("aria-busy");
-        show();
-        loadRow();
-        drawnOnce();
-        if (goal) (goal.side === "query" ? left : right).focus(goal.unit);
-        goal = null;
+        this.#gathered = found;
+        if (!pointedWord(state.get().pointed, units, found)) state.set({ pointed: null }); // the list moved below the pointer
+        this.left.fill(units.queries, rows, `${by} ${rows}`);
+        this.right.fill(units.keys, columns, `${by} ${columns}`);
+        this.stage.removeAttribute("aria-busy");
+        this.#show();
+        this.#loadRow();
+        this.#drawnOnce();
+        if (this.#goal) this.#focus(this.#goal);
+        this.#goal = null;
       },
       (error) => {
-        said.textContent = error.message;
-        drawnOnce();
+        this.said.textContent = error.message;
+        this.#drawnOnce();
       },
     );
   }
 
-  function loadRow() {
-    const query = queryUnit();
-    farther = null;
-    if (!gathered || query < 0 || gathered.columns[1] - gathered.columns[0] === units.keys.length) return;
-    if (measure() === "norm") return; // norms of the visible words alone
-    const { layer, by } = state.get();
-    const asked = {
-      layer,
-      heads: chosenHeads(state.get()),
-      query: units.queries[query].first - shift,
-      by,
-      keys: units.keys,
-      measure: measure(),
-    };
-    latestRow(
-      (signal) => gatherRow(source, asked, signal),
+  /** Whether all keys are in sight. */
+  #isWhole() {
+    const [first, end] = this.#gathered?.columns ?? [0, 0];
+    return end - first === this.#units.keys.length;
+  }
+
+  #loadRow() {
+    const query = this.#queryUnit();
+    this.#farther = null;
+    if (!this.#gathered || query < 0 || this.#isWhole()) return;
+    if (this.#measure() === "norm") return; // norms of the visible words alone
+    const { keys, queries } = this.#units;
+    const { layer, by } = this.state.get();
+    const asked = { layer, heads: chosenHeads(this.state.get()), query: queries[query].first - this.shift, by, keys, measure: this.#measure() };
+    this.latestRow(
+      (signal) => gatherRow(this.source, asked, signal),
       (row) => {
-        farther = { unit: query, row };
-        show();
+        this.#farther = { unit: query, row };
+        this.#show();
       },
       () => {},
     );
   }
 
-  function show() {
+  /** What is drawn of the words in sight. @param {import("./weights.js").Gathered} gathered */
+  #scene(gathered) {
+    const how = { ...this.#chosen(), aside: !this.state.get().sinks, apart: this.#isApart(), relative: this.#isRelative() };
+    return sceneOf(gathered, this.#units, this.#masking(), how);
+  }
+
+  #show() {
+    const gathered = this.#gathered;
     if (!gathered) return;
-    const { query, key } = chosen();
-    const scene = sceneOf(gathered, units, masking(), { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
-    const common = { most: scene.most, largest: scene.largest, heads: gathered.heads, colours };
-    left.show({
+    const { state, description } = this;
+    const units = this.#units;
+    this.#hovered = pointedWord(state.get().pointed, units, gathered);
+    const { query, key } = this.#chosen();
+    const scene = this.#scene(gathered);
+    const row = this.#farther && this.#farther.unit === query ? this.#farther.row : null;
+    this.#showSides(scene, row);
+    this.#drawLines(scene);
+    const wholeRow = row ? row.mean : this.#isWhole() ? scene.gets : null;
+    const measure = this.#measure();
+    const taken = wholeRow && key === null && measure !== "norm" ? takenBySinks(wholeRow, units.keys) : null;
+    this.sinks.set(!state.get().sinks, sinkLabel(units.keys, taken, query === null ? null : units.queries[query].text));
+    const pair = pairOf(gathered, row ? row.mean : null, units, state.get());
+    const { by, layer } = state.get();
+    this.which?.show(pair && { ...pair, by, layer, heads: chosenHeads(state.get()), shift: this.shift });
+    const asker = this.#queryUnit();
+    this.running?.show(units.keys, this.#farther && this.#farther.unit === asker ? this.#farther.row.mean : null, orNull(asker));
+    replaced(this.said, captionOf({ query, key, row: row ? row.mean : scene.gets, start: row ? 0 : gathered.columns[0], gives: scene.gives, firstRow: gathered.rows[0], units, aside: !state.get().sinks, measure }));
+    this.said.title = this.said.textContent ?? "";
+    this.scale.set(this.#isRelative() ? "relative" : null);
+    this.scale.el.hidden = !scene.alone || measure === "norm";
+    this.apart.el.hidden = !this.#isSeveral();
+    this.apart.set(Boolean(state.get().sentence_apart));
+    this.meaning.textContent = saidOfMeasure(measure, description);
+    this.meaning.hidden = !this.meaning.textContent;
+  }
+
+  /** @param {ReturnType<typeof sceneOf>} scene @param {Row|null} row */
+  #showSides(scene, row) {
+    const { heads, columns } = /** @type {import("./weights.js").Gathered} */ (this.#gathered);
+    const { pointed, key } = this.state.get();
+    const common = { most: scene.most, largest: scene.largest, heads, colours: this.colours };
+    const hovered = this.#hovered;
+    const { keys } = this.#units;
+    this.left.show({
       ...common,
       weights: scene.gives,
       parts: scene.givesParts,
       masked: scene.maskedQueries,
-      chosen: orNull(queryUnit()),
+      chosen: orNull(this.#queryUnit()),
       pointed: hovered?.side === "query" ? hovered.unit : null,
       aside: new Set(),
     });
-    const row = farther && farther.unit === query ? farther.row : null;
-    right.show({
+    this.right.show({
       ...common,
       weights: scene.gets,
       parts: scene.getsParts,
       masked: scene.maskedKeys,
-      chosen: orNull(unitOf(units.keys, state.get().key)),
-      pointed: hovered?.side === "key" ? hovered.unit : null,
+      chosen: orNull(unitOf(keys, key)),
+      pointed: hovered && pointed?.[1] !== null ? orNull(unitOf(keys, pointed?.[1] ?? null)) : null,
       aside: scene.aside,
-      elsewhere: row && elsewhere(row.mean),
+      elsewhere: row && elsewhereOf(row.mean, columns, keys),
     });
-    drawLines(scene);
-    const wholeRow = row
-      ? row.mean
-      : gathered.columns[1] - gathered.columns[0] === units.keys.length
-        ? scene.gets
-        : null;
-    const taken = wholeRow && key === null && measure() !== "norm" ? takenBySinks(wholeRow, units.keys) : null;
-    sinks.set(!state.get().sinks, sinkLabel(taken, query === null ? null : units.queries[query].text));
-    which?.show(pairOf(row));
-    running?.show(units.keys, farther && farther.unit === queryUnit() ? farther.row.mean : null, orNull(queryUnit()));
-    saySo(query, key, row ? row.mean : scene.gets, row ? 0 : gathered.columns[0], scene);
-    said.title = said.textContent ?? "";
-    scale.set(isRelative() ? "relative" : null);
-    scale.el.hidden = !scene.alone || measure() === "norm";
-    apart.el.toggleAttribute("data-none", !several());
-    meaning.textContent = saidOfMeasure(measure(), description);
-    meaning.hidden = !meaning.textContent;
-    apart.set(Boolean(state.get().sentence_apart));
-  }
-
-  /** The selected query and key, or the query and the other word it attends to most. @param {Row|null} row */
-  function pairOf(row) {
-    const query = queryUnit();
-    const { key, layer, by } = state.get();
-    if (query < 0 || !gathered) return null;
-    const width = gathered.columns[1] - gathered.columns[0];
-    const start = (query - gathered.rows[0]) * width;
-    const from = row ? 0 : gathered.columns[0];
-    if (!row && (query < gathered.rows[0] || query >= gathered.rows[1])) return null;
-    const weights = row ? row.mean : gathered.mean.subarray(start, start + width);
-    const skip = (/** @type {number} */ place) =>
-      units.keys[from + place].sink || units.keys[from + place].first === units.queries[query].first;
-    const chosenKey = unitOf(units.keys, key);
-    const place = chosenKey >= 0 ? chosenKey : from + (strongest(weights, 1, { skip })[0] ?? -1 - from);
-    if (place < 0 || !units.keys[place]) return null;
-    return { query: units.queries[query], key: units.keys[place], by, layer, heads: chosenHeads(state.get()), shift };
   }
 
   /** @param {{links: import("./lines.js").Link[], alone: boolean, height: number}} scene */
-  function drawLines({ links, alone, height }) {
-    lines.setAttribute("viewBox", `0 0 100 ${height * ROW}`);
-    lines.style.height = `${height * ROW}px`;
+  #drawLines({ links, alone, height }) {
+    const { heads } = /** @type {import("./weights.js").Gathered} */ (this.#gathered);
+    this.lines.setAttribute("viewBox", `0 0 100 ${height * ROW}`);
+    this.lines.style.height = `${height * ROW}px`;
     const paths = links.map((link) => {
       const { width, opacity } = strokeOf(link, alone);
-      return drawn("path", {
-        d: pathOf(link, ROW, 0, 100),
-        "stroke-width": width,
-        "stroke-opacity": opacity,
-        stroke: isApart() ? colours.head(/** @type {import("./weights.js").Gathered} */ (gathered).heads[link.place]) : colours.accent,
-      });
+      const stroke = this.#isApart() ? this.colours.head(heads[link.place]) : this.colours.accent;
+      return drawn("path", { d: pathOf(link, ROW, 0, 100), "stroke-width": width, "stroke-opacity": opacity, stroke });
     });
-    replaced(lines, paths);
+    replaced(this.lines, paths);
   }
 
-  /** @param {ArrayLike<number>} row */
-  function elsewhere(row) {
-    const [start, stop] = /** @type {import("./weights.js").Gathered} */ (gathered).columns;
-    const part = (/** @type {number} */ from, /** @type {number} */ to) => {
-      let sum = 0;
-      let best = from;
-      for (let place = from; place < to; place++) {
-        sum += row[place];
-        if (row[place] > row[best]) best = place;
-      }
-      return sum >= 0.005 ? ` · ${printedNumber(sum, 2)}, most ${shortened(units.keys[best].text, 12)}` : "";
-    };
-    return { before: part(0, start), after: part(stop, row.length) };
+  /** @param {Chosen} now @param {Chosen} before */
+  #follow(now, before) {
+    if (now.pointed !== before.pointed) return this.#show();
+    const gathered = this.#gathered;
+    const changed = (/** @type {string[]} */ names) => names.some((name) => String(now[name]) !== String(before[name]));
+    if (changed(["query"]) && gathered && !inSight(now.query, this.#units.queries, gathered.rows)) this.state.set({ sentence_rows: null, sentence_columns: null });
+    const { queries, keys } = rangesOf(this.#units, this.state.get());
+    const moved = gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
+    if (changed(["layer", "head", "heads", "by", "measure"]) || moved) return this.#load();
+    if (changed(["query"])) this.#loadRow();
+    this.#show();
   }
 
-  /** @param {number|null} taken @param {string|null} word */
-  function sinkLabel(taken, word) {
-    const { listed, several: many } = sinksOf(units.keys);
-    if (taken === null) return `Set ${listed} aside`;
-    const share = `${many ? "they take" : "it takes"} ${printedNumber(taken, 2)}`;
-    return `Set ${listed} aside: ${share}${word ? ` of “${shortened(word, 16)}”` : " on average"}`;
+  #drawn() {
+    if (!this.#gathered) throw new Error("Nothing is drawn yet.");
+    return { gathered: this.#gathered, title: titleOf(this.state.get(), this.#measure(), this.description) };
   }
 
-  /** One sentence about the selection. @param {number|null} query @param {number|null} key @param {ArrayLike<number>|null} row @param {number} start @param {{gives: ArrayLike<number>|null}} scene */
-  function saySo(query, key, row, start, scene) {
-    const aside = !state.get().sinks;
-    const best = (/** @type {ArrayLike<number>} */ weights, /** @type {Unit[]} */ list, /** @type {number} */ from) =>
-      strongest(weights, 3, { skip: (place) => aside && list[from + place].sink && key === null }).map((place) => ({
-        weight: weights[place],
-        unit: list[from + place],
-      }));
-    const named = (/** @type {{unit: Unit, weight: number}[]} */ found) =>
-      found.flatMap(({ unit, weight }, place) => [
-        place ? ", " : "",
-        wordElement(unit.text, { class: "regard-word" }, 16),
-        ` ${printedNumber(weight, digitsOf(found[0].weight))}`,
-      ]);
-    if (query !== null) {
-      const found = best(row ?? [], units.keys, start);
-      const word = wordElement(units.queries[query].text, { class: "regard-word" }, 16);
-      replaced(said, word, found.length ? [verbOf(measure()), named(found)] : " sees no key");
-    } else if (key !== null && scene.gives) {
-      const word = wordElement(units.keys[key].text, { class: "regard-word" }, 16);
-      replaced(
-        said,
-        word,
-        measure() === "norm" ? " contributes most to " : " receives most attention from ",
-        named(best(scene.gives, units.queries, /** @type {import("./weights.js").Gathered} */ (gathered).rows[0])),
-      );
-    } else {
-      replaced(said, "The strongest links of all words. Select a word to see its own.");
-    }
+  svg() {
+    const { gathered, title } = this.#drawn();
+    const scene = this.#scene(gathered);
+    return pictureOf({ ...wordsOf(scene, gathered, this.#units, this.#chosen()), links: scene.links, heads: gathered.heads, apart: this.#isApart(), title, alone: scene.alone, colours: this.colours });
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      const changed = (/** @type {string[]} */ names) =>
-        names.some((name) => String(now[name]) !== String(before[name]));
-      if (changed(["query"]) && gathered && !inSight(now.query, units.queries, gathered.rows))
-        state.set({ sentence_rows: null, sentence_columns: null });
-      const { queries, keys } = ranges();
-      const moved =
-        gathered && (String(queries) !== String(gathered.rows) || String(keys) !== String(gathered.columns));
-      if (changed(["layer", "head", "heads", "by", "measure"]) || moved) return load();
-      if (changed(["query"])) loadRow();
-      show();
-    }),
-  );
-  load();
-
-  return {
-    ready,
-    cleanUp() {},
-    svg() {
-      const { query, key } = chosen();
-      if (!gathered) throw new Error("Nothing is drawn yet.");
-      const scene = sceneOf(gathered, units, masking(), { query, key, aside: !state.get().sinks, apart: isApart(), relative: isRelative() });
-      const words = (
-        /** @type {Unit[]} */ list,
-        /** @type {[number, number]} */ range,
-        /** @type {ArrayLike<number>|null} */ weights,
-        /** @type {Set<number>} */ masked,
-        /** @type {number|null} */ at,
-      ) =>
-        list.slice(...range).map((unit, place) => ({
-          text: unit.text,
-          chosen: range[0] + place === at,
-          weight: weights && !masked.has(place) ? weights[place] : null,
-        }));
-      return pictureOf({
-        left: words(units.queries, gathered.rows, scene.gives, scene.maskedQueries, query),
-        right: words(units.keys, gathered.columns, scene.gets, scene.maskedKeys, key),
-        links: scene.links,
-        heads: gathered.heads,
-        apart: isApart(),
-        title: titleOf(state.get(), measure(), description),
-        alone: scene.alone,
-        colours,
-      });
-    },
-    table() {
-      if (!gathered) throw new Error("Nothing is drawn yet.");
-      const { query } = chosen();
-      const heads = gathered.heads.map((head) => numberOfHead(description, head));
-      return tableOf(gathered, units, masking(), query, isApart() ? heads : null, titleOf(state.get(), measure(), description));
-    },
-  };
-}
-
-/** @param {Chosen} chosen @param {Measure} measure @param {Description} description */
-function titleOf(chosen, measure, description) {
-  const heads = chosenHeads(chosen);
-  const shown = nameOfMeasure(measure, description);
-  if (isOverLayers(measure)) return shown;
-  return `${measure === "weight" ? "" : `${shown}: `}Layer ${numberOfLayer(description, chosen.layer)}, head${heads.length > 1 ? "s" : ""} ${heads.map((head) => numberOfHead(description, head)).join(", ")}`;
-}
-
-/** @param {number|null} token @param {Unit[]} units @param {[number, number]} range */
-function inSight(token, units, range) {
-  const place = unitOf(units, token);
-  return place < 0 || (place >= range[0] && place < range[1]);
+  table() {
+    const { gathered, title } = this.#drawn();
+    const heads = gathered.heads.map((head) => numberOfHead(this.description, head));
+    return tableOf(gathered, this.#units, this.#masking(), this.#chosen().query, this.#isApart() ? heads : null, title);
+  }
 }

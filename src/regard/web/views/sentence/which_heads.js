@@ -13,7 +13,7 @@ const FEW = 10; // heads listed at first
  */
 export function makeWhichHeads({ source, description, lifetime, choose }) {
   const latest = latestOnly(lifetime);
-  const heading = element("h2", { class: "regard-which-heading" });
+  const heading = element("span", { class: "regard-which-heading" });
   const list = element("ol", { class: "regard-which-list" });
   const more = element("button", {
     type: "button",
@@ -25,7 +25,7 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
     },
   });
   const note = element("p", { class: "regard-note" });
-  const el = element("aside", { class: "regard-which", "aria-label": "Which heads?", hidden: true }, heading, list, more, note);
+  const el = element("details", { class: "regard-which", hidden: true }, element("summary", {}, heading), list, more, note);
   let all = false;
   let asked = "";
   /** @type {{layer: number, head: number, weight: number}[]} */

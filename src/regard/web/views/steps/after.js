@@ -1,8 +1,10 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
+import { walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../maths/numbers.js";
 import { numberOfHead } from "../../page/state.js";
 import { concatenatedOf } from "./model.js";
+import { asWritten, isTransposed } from "./product.js";
 import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
 
 /** @type {{name: string, title: string, usual: string}[]} */
@@ -42,6 +44,8 @@ export function makeAfter(state, again, description) {
     rest,
   );
 
+  walkable(heads, () => [.../** @type {NodeListOf<HTMLElement>} */ (heads.querySelectorAll(".regard-silence"))]);
+
   /** @param {string} key */
   function act(key) {
     open = open === key ? null : key;
@@ -62,11 +66,14 @@ export function makeAfter(state, again, description) {
       heads,
       outputs.map((output, place) => headBox(output, place, { top, digits, chosen: place === head })),
     );
+    const toggles = [...heads.querySelectorAll(".regard-silence")];
+    toggles.forEach((toggle, place) => (/** @type {HTMLElement} */ (toggle).tabIndex = place ? -1 : 0));
     if (focused !== undefined)
       /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
     const all = concatenatedOf(outputs, new Set());
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, [...silenced].map(number), outputs.length);
+    const transposed = isTransposed(state.get());
     const isChanged = silenced.size > 0 || Boolean(after.original);
     const whole = concatenatedOf(after.original ?? outputs, new Set());
     const now = isChanged && after.through ? after.through(left) : null;
@@ -87,7 +94,7 @@ export function makeAfter(state, again, description) {
       const vector = now?.[name] ?? usual[name];
       if (!vector) continue;
       const note = now?.[name] ? movedBy(now[name], /** @type {Record<string, ArrayLike<number>>} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
-      stages.push(stage(name, title, after.formulas[name] ?? formula, vector, note, how[name]));
+      stages.push(stage(name, asWritten(title, transposed), asWritten(after.formulas[name] ?? formula, transposed), vector, note, how[name]));
     }
     replaced(rest, stages);
   }

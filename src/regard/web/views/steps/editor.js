@@ -1,5 +1,6 @@
 /** Editable embeddings and matrices of a small example. */
 import { element, replaced } from "../../elements/elements.js";
+import { asWritten, shapeOf, transposeOf } from "./product.js";
 
 const MOST_WORDS = 16;
 const FEW_ENTRIES = 100; // entries up to which all are visible at once
@@ -7,8 +8,9 @@ const FEW_ENTRIES = 100; // entries up to which all are visible at once
 /**
  * @param {import("../../description.js").Editable} editable of the description
  * @param {() => void} changed
+ * @param {() => boolean} transposed whether W is written as in x · Wᵀ
  */
-export function makeEditor(editable, changed) {
+export function makeEditor(editable, changed, transposed) {
   /** @type {import("../../description.js").Editable} */
   let numbers = structuredClone(editable);
   let edited = false;
@@ -26,6 +28,7 @@ export function makeEditor(editable, changed) {
       changed();
     },
   });
+  const explanation = element("p", { class: "regard-quiet" });
   const entries = [editable.embedding, .../** @type {const} */ (["w_q", "w_k", "w_v"]).map((name) => editable[name][0])].flat(2).length;
   const el = element(
     "details",
@@ -34,10 +37,7 @@ export function makeEditor(editable, changed) {
     element(
       "div",
       { class: "regard-what-if-title" },
-      element("p", {
-        class: "regard-quiet",
-        text: "Edit any number or word: q = x · W_Q, k = x · W_K, v = x · W_V, with x a row of E; everything below is recomputed.",
-      }),
+      explanation,
       reset,
     ),
     box,
@@ -47,9 +47,10 @@ export function makeEditor(editable, changed) {
   /**
    * @param {string} title @param {number[][]} matrix @param {string[]|null} names of the rows
    * @param {string} spoken
+   * @param {boolean} [turned] drawn transposed
    */
-  function matrixOf(title, matrix, names, spoken) {
-    const rows = matrix.map((row, down) =>
+  function matrixOf(title, matrix, names, spoken, turned = false) {
+    const rows = (turned ? transposeOf(matrix) : matrix).map((row, down) =>
       element(
         "tr",
         {},
@@ -58,7 +59,7 @@ export function makeEditor(editable, changed) {
           element(
             "td",
             {},
-            entryOf(matrix, down, across, entry, `${names ? names[down] : `${spoken} row ${down}`}, ${across}`),
+            entryOf(matrix, turned ? across : down, turned ? down : across, entry, `${names ? names[down] : `${spoken} row ${down}`}, ${across}`),
           ),
         ),
       ),
@@ -66,7 +67,7 @@ export function makeEditor(editable, changed) {
     return element(
       "div",
       { class: "regard-matrix-edited", style: { "--regard-letters": String(widest(matrix)) } },
-      element("p", { class: "regard-subtitle", text: `${title}: ${matrix.length} × ${matrix[0].length}` }),
+      element("p", { class: "regard-subtitle", text: `${title}: ${shapeOf(matrix.length, matrix[0].length, turned)}` }),
       element("table", {}, element("tbody", {}, rows)),
     );
   }
@@ -152,14 +153,16 @@ export function makeEditor(editable, changed) {
   function draw(of) {
     head = of;
     const several = numbers.w_q.length > 1 ? `, head ${head}` : "";
+    const turned = transposed();
+    explanation.textContent = asWritten("Edit any number or word: q = x · W_Q, k = x · W_K, v = x · W_V, with x a row of E; everything below is recomputed.", turned);
     add.hidden = numbers.tokens.length >= MOST_WORDS;
     replaced(
       box,
       element("div", {}, matrixOf("Embeddings E", numbers.embedding, numbers.tokens, "E"), add),
       /** @type {const} */ (["q", "k", "v"]).map((letter) =>
-        matrixOf(`W_${letter.toUpperCase()}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`),
+        matrixOf(`W_${letter.toUpperCase()}${several}`, numbers[`w_${letter}`][head], null, `W ${letter}`, turned),
       ),
-      numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O") : null,
+      numbers.w_o ? matrixOf("W_O", numbers.w_o, null, "W O", turned) : null,
     );
   }
 

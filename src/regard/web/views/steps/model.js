@@ -10,6 +10,7 @@
  *   visible: boolean[]}} Steps
  */
 import { rowState, scoreStages } from "../../maths/attention.js";
+import { PRODUCTS, asWritten, transposeOf } from "./product.js";
 import { strongest } from "../../maths/links.js";
 import { dot, lengthOf, printedNumber, printedWeight, projected, weightedSum } from "../../maths/numbers.js";
 
@@ -208,9 +209,9 @@ export function softmaxFormula({ masked, weight }, { sink }, { temperature }) {
 /**
  * The stages of the story, each with a sentence in the numbers that are shown.
  * @param {{given: Given, steps: Steps, words: string[], word: string, heading: string, own: number|null, hasOrigin: boolean,
- *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: any, made: import("./origin.js").Made}} shown
+ *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: any, made: import("./origin.js").Made, transposed?: boolean}} shown
  */
-export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, hasAfter, hasNext, writes, rotary, made }) {
+export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, hasAfter, hasNext, writes, rotary, made, transposed = false }) {
   const [best] = strongest(steps.weight, 1, { skip: (key) => key === own });
   const top = best ?? 0;
   const size = given.query.length;
@@ -223,7 +224,7 @@ export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, h
       : null;
   return [
     position && made.parts.length > 1 ? { name: "position", ...position } : null,
-    hasOrigin ? { name: "origin", title: "x · W_Q", say: () => `“${word}” is a vector x. The matrix W_Q turns it into its query q, ${size} numbers; W_K and W_V turn every word into its key k and value v.` } : null,
+    hasOrigin ? { name: "origin", title: asWritten("x · W_Q", transposed), say: () => `“${word}” is a vector x. The matrix W_Q turns it into its query q, ${size} numbers; W_K and W_V turn every word into its key k and value v.` } : null,
     position && rotary ? { name: "position", ...position } : null,
     { name: "score", title: "q · k", say: () => `The score of a word is q · k: multiply number by number and add. ${there} gets ${two(steps.score[top])}. Select a number to see how it is computed.` },
     { name: "scaled", title: heading.replace("score/", "÷ ").replace("score ×", "×"), say: () => `Every score is scaled: ${two(steps.score[top])} becomes ${two(steps.scaled[top])}. Sums of ${size} products are large, and softmax would put all weight on one word.` },
@@ -277,14 +278,14 @@ export function stepsTable({ given, steps, words, own, heading, changes }, title
 /**
  * What the steps start from, as the tables that `regard check` reads: settings, the keys that the query may not see, and
  * in a small example embeddings and W, as in q = x · W_q.
- * @param {{words: string[], query: string, heads: number, divisor: number|null, visible: boolean[], numbers: Numbers|null}} from
+ * @param {{words: string[], query: string, heads: number, divisor: number|null, visible: boolean[], numbers: Numbers|null, transposed?: boolean}} from
  *   divisor  of the scores where it is not √d_k
  */
-export function inputTables({ words, query, heads, divisor, visible, numbers }) {
+export function inputTables({ words, query, heads, divisor, visible, numbers, transposed = false }) {
   const settings = [];
   if (heads > 1) settings.push(["heads", heads]);
   if (divisor !== null) settings.push(["divisor", divisor]);
-  if (numbers) settings.push(["product", "x W"]);
+  if (numbers) settings.push(["product", PRODUCTS[Number(transposed)]]);
   /** @type {import("../../page/export.js").Table[]} */
   const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
   if (visible.includes(false))
@@ -292,16 +293,20 @@ export function inputTables({ words, query, heads, divisor, visible, numbers }) 
   if (!numbers) return found;
   const { embedding, w_o: last } = numbers;
   const letters = /** @type {const} */ (["q", "k", "v"]);
-  const sideBySide = letters.map((letter) => embedding[0].map((_, row) => numbers[`w_${letter}`].flatMap((matrix) => matrix[row])));
-  const said = letters.map((letter, at) => `${letter} = x · W_${letter}, ${sideBySide[at].length} × ${sideBySide[at][0].length}`);
+  const written = (/** @type {number[][]} */ matrix) => (transposed ? transposeOf(matrix) : matrix);
+  const matrices = letters.map((letter) => written(embedding[0].map((_, row) => numbers[`w_${letter}`].flatMap((matrix) => matrix[row]))));
+  const said = letters.map((letter, at) => `${asWritten(`${letter} = x · W_${letter}`, transposed)}, ${matrices[at].length} × ${matrices[at][0].length}`);
+  const together = heads > 1 ? `; ${heads} heads, ${transposed ? "below each other in the rows" : "side by side in the columns"}` : "";
   found.push({ title: `Embeddings: ${embedding.length} × ${embedding[0].length}`, columns: ["Word", "x"], rows: words.map((word, row) => [word, embedding[row]]) });
-  found.push({
-    title: `${said.join("; ")}${heads > 1 ? `; ${heads} heads, side by side in the columns` : ""}`,
-    columns: ["Row", ...letters.map((letter) => `W_${letter}`)],
-    rows: embedding[0].map((_, row) => [row + 1, ...sideBySide.map((matrix) => matrix[row])]),
-  });
-  if (last)
-    found.push({ title: `projected = concatenated · W_O, ${last.length} × ${last[0].length}`, columns: ["Row", "W_O"], rows: last.map((row, place) => [place + 1, row]) });
+  const table = (/** @type {string} */ title, /** @type {string[]} */ names, /** @type {number[][][]} */ some) =>
+    found.push({ title, columns: ["Row", ...names], rows: some[0].map((_, row) => [row + 1, ...some.map((matrix) => matrix[row])]) });
+  const names = letters.map((letter) => `W_${letter}`);
+  if (matrices.every(({ length }) => length === matrices[0].length)) table(`${said.join("; ")}${together}`, names, matrices);
+  else matrices.forEach((matrix, at) => table(`${said[at]}${together}`, [names[at]], [matrix]));
+  if (last) {
+    const matrix = written(last);
+    table(`${asWritten("projected = concatenated · W_O", transposed)}, ${matrix.length} × ${matrix[0].length}`, ["W_O"], [matrix]);
+  }
   return found;
 }
 

@@ -93,7 +93,7 @@ export function makeNext({ source, description, lifetime, announce }) {
  * @typedef {{id: number, text: string, probability: number|null}} Likely
  * @param {Frame} frame of `next` or `flow` @returns {Likely[]}
  */
-function likelyOf({ header, arrays }) {
+export function likelyOf({ header, arrays }) {
   const probability = probabilities(arrays.logits.toFloat32());
   return header.tokens
     .slice(0, NAMED)
@@ -101,12 +101,12 @@ function likelyOf({ header, arrays }) {
 }
 
 /** @param {number} share */
-function percent(share) {
+export function percent(share) {
   return `${printedNumber(100 * share, share < 0.1 ? 1 : 0)} %`;
 }
 
 /** How far the vector moves after each layer. @param {number[]} moved @param {number} changedIn */
-function movedBars(moved, changedIn) {
+export function movedBars(moved, changedIn) {
   const top = Math.max(...moved, 1e-9);
   return moved.slice(changedIn + 1).map((share, place) => {
     const bar = element("span", { class: "regard-next-bar" });
@@ -122,7 +122,7 @@ function movedBars(moved, changedIn) {
 }
 
 /** @param {Likely[]|null} before @param {Likely[]|null} after */
-function tokenTable(before, after) {
+export function tokenTable(before, after) {
   const rows = (after ?? before ?? []).slice(0, SHOWN);
   for (const one of (after ? (before ?? []) : []).slice(0, 3)) if (!rows.some(({ id }) => id === one.id)) rows.push({ ...one, probability: after?.find(({ id }) => id === one.id)?.probability ?? null });
   const was = (/** @type {number} */ id) => before?.find((one) => one.id === id)?.probability ?? null;

@@ -1,8 +1,9 @@
 /** Where q, k and v of a word come from: its vector x, with its position, times W; RoPE turns q and k. */
 import { anglesOf, columnOfMatrix, columnsOfHead, pairOf, projectedTo, turned } from "../../maths/block.js";
-import { segments } from "../../elements/controls.js";
+import { pressable, segments, walkable } from "../../elements/controls.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
 import { columnOf, digitsFor, largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
+import { asWritten, shapeOf } from "./product.js";
 import { linearArithmetic } from "./stages.js";
 import { vectorCell, vectorNumbers } from "./vector.js";
 
@@ -13,7 +14,7 @@ const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
  * How a vector of a head came about.
  * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, columns: ArrayLike<number>[],
  *   bias: ArrayLike<number>|null, norm: import("../../maths/block.js").Norm|null, projected: Float64Array, rotary: import("../../maths/block.js").Rotary|null, position: number,
- *   count: number, result: ArrayLike<number>}} Origin  columns are those of W in x · W; norm is that of queries and keys
+ *   count: number, result: ArrayLike<number>, transposed?: boolean}} Origin  columns are those of W in x · W; norm is that of queries and keys
  * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
  */
 
@@ -53,8 +54,8 @@ export function originOfNumbers(numbers, letter, head, place, result) {
 }
 
 /** One number of x · W. @param {Origin} origin @param {number} place */
-export function projectionArithmetic({ letter, columns, input, bias, norm, isNormed, projected }, place) {
-  const names = { x: isNormed ? "norm(x)" : "x", column: `column ${place} of W_${letter.toUpperCase()}` };
+export function projectionArithmetic({ letter, columns, input, bias, norm, isNormed, projected, transposed = false }, place) {
+  const names = { x: isNormed ? "norm(x)" : "x", column: asWritten(`column ${place} of W_${letter.toUpperCase()}`, transposed) };
   const product = linearArithmetic(input, columns[place], bias?.[place], names);
   return norm ? element("div", {}, product, element("p", { class: "regard-formula", text: `${letter}, normed: ${printedNumber(projected[place], 3)}` })) : product;
 }
@@ -89,7 +90,7 @@ export function makeOrigin(again) {
   let letter = "q";
   /** @type {string|null} */
   let open = null;
-  const chain = element("div", { class: "regard-origin-chain" });
+  const chain = element("div", { class: "regard-origin-chain", role: "listbox", "aria-label": "Vectors: choose one for its numbers" });
   const opened = element("div", { class: "regard-origin-opened" });
   const dials = element("div", { class: "regard-origin-dials" });
   const choice = segments(
@@ -105,11 +106,14 @@ export function makeOrigin(again) {
   const el = element(
     "section",
     { class: "regard-origin", "aria-label": "From x to q, k and v", hidden: true },
-    element("div", { class: "regard-origin-choice" }, choice.el),
     chain,
     dials,
     opened,
   );
+
+  const options = () => /** @type {HTMLElement[]} */ ([...chain.querySelectorAll("[role=option]")]);
+  walkable(chain, options);
+  pressable(chain);
 
   /** @param {string} key */
   function act(key) {
@@ -127,7 +131,8 @@ export function makeOrigin(again) {
     el.hidden = !origin;
     if (!origin) return;
     const name = letter.toUpperCase();
-    const shape = `${printedCount(origin.x.length)} × ${printedCount(origin.columns.length)}`;
+    const { transposed = false } = origin;
+    const shape = shapeOf(printedCount(origin.x.length), printedCount(origin.columns.length), transposed);
     const bias = origin.bias && largestOf(origin.bias) > 0 ? ` + b_${name}` : "";
     /** @type {{key: string, label: string, vector: ArrayLike<number>, before: string, arithmetic: ((place: number) => Element)|null}[]} */
     const cells = made.parts.map(({ name: label, vector }, place) => ({ key: `made-${place}`, label, vector, before: place ? "+" : "", arithmetic: null }));
@@ -138,7 +143,7 @@ export function makeOrigin(again) {
       key: "projected",
       label: origin.rotary ? "before position" : letter,
       vector: origin.projected,
-      before: `× W_${name} (${shape})${bias} ${origin.norm ? "→ norm →" : "="}`,
+      before: `${asWritten(`× W_${name}`, transposed)} (${transposed ? "W " : ""}${shape})${bias} ${origin.norm ? "→ norm →" : "="}`,
       arithmetic: (place) => projectionArithmetic(origin, place),
     });
     if (origin.rotary)
@@ -157,16 +162,17 @@ export function makeOrigin(again) {
           "div",
           { class: "regard-origin-cell", "data-origin": key },
           element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` }),
-          vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), open: open === key, act: () => act(key), key }),
+          vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), open: open === key, act: () => act(key), key, isOption: true }),
         ),
       ]),
     );
+    options().forEach((option, place) => (option.tabIndex = place ? -1 : 0));
     const found = cells.find(({ key }) => key === open);
     replaced(opened, found ? vectorNumbers(found.vector, found.label, found.arithmetic) : []);
     replaced(dials, origin.rotary ? dialsOf(origin) : []);
   }
 
-  return { el, show };
+  return { el, choice: choice.el, show };
 }
 
 /** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin */

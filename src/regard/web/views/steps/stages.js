@@ -3,6 +3,7 @@ import { kernel } from "../../engine/kernel.js";
 import { columnOfMatrix, normed, plus } from "../../maths/block.js";
 import { element } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
+import { asWritten } from "./product.js";
 import { scoreBars } from "./score.js";
 
 /** @typedef {(place: number) => Element|string} Arithmetic */
@@ -15,7 +16,7 @@ const three = (number) => (number < 0 ? `(${printedNumber(number, 3)})` : printe
  * @param {ArrayLike<number>} concatenated @param {{[stage: string]: ArrayLike<number>}} stages of `afterHeads`
  * @returns {Record<string, Arithmetic>}
  */
-export function stageArithmetic(block, x, concatenated, stages) {
+export function stageArithmetic(block, x, concatenated, stages, transposed = false) {
   const { projected, attended, hidden, fed_forward: fed, result } = stages;
   const summed = (/** @type {string} */ name, /** @type {ArrayLike<number>} */ one, /** @type {ArrayLike<number>} */ other, /** @type {ArrayLike<number>} */ found) => {
     const norm = block.normFirst ? null : block.norm(name);
@@ -28,10 +29,10 @@ export function stageArithmetic(block, x, concatenated, stages) {
   /** @type {Record<string, Arithmetic>} */
   const found = { attended: summed("norm_1", x, projected, attended) };
   const w = block.weight("o");
-  if (w) found.projected = (place) => linearArithmetic(concatenated, columnOfMatrix(w, place), block.bias("o")?.[place], { x: "concatenated", column: `column ${place} of W_O` });
+  if (w) found.projected = (place) => linearArithmetic(concatenated, columnOfMatrix(w, place), block.bias("o")?.[place], { x: "concatenated", column: asWritten(`column ${place} of W_O`, transposed) });
   const down = block.weight("down");
   if (!down || !hidden) return found;
-  found.fed_forward = (place) => linearArithmetic(hidden, columnOfMatrix(down, place), block.bias("down")?.[place], { x: "hidden", column: `column ${place} of W_2` });
+  found.fed_forward = (place) => linearArithmetic(hidden, columnOfMatrix(down, place), block.bias("down")?.[place], { x: "hidden", column: asWritten(`column ${place} of W_2`, transposed) });
   found.result = summed("norm_2", attended, fed, result);
   return found;
 }

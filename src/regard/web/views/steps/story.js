@@ -1,40 +1,38 @@
-/** The stages from a word's vector to the next token: a line of them, played one after the other on request. */
-import { walkable } from "../../elements/controls.js";
+/** The stages from a word's vector to the output: told one after the other, at the reader's pace. */
+import { pressable, walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
-
-const PACE = 2200; // milliseconds per stage: long enough to read its sentence
 
 /**
  * @typedef {{name: string, title: string, say: () => string}} Stage
- * @param {{el: HTMLElement, lifetime: Lifetime, announce: (text: string) => void}} given
- *   el  gets data-stage, by which the style sheet fades what comes later
+ * @param {{el: HTMLElement, announce: (text: string) => void, target: (stage: string) => HTMLElement|null}} given
+ *   el  gets data-stage, by which the style sheet fades what comes later; target  what a stage explains
  */
-export function makeStory({ el, lifetime, announce }) {
+export function makeStory({ el, announce, target }) {
   /** @type {Stage[]} */
   let stages = [];
   /** @type {string|null} */
   let now = null; // null: the whole picture
-  let stopWaiting = () => {};
-  let playing = false;
-  const line = element("ol", { class: "regard-story-line" });
-  const play = element("button", { type: "button", class: "regard-button regard-story-play", onclick: toggle });
+  const line = element("ol", { class: "regard-story-line", role: "listbox", "aria-label": "Steps" });
+  const play = element("button", { type: "button", class: "regard-button regard-story-play", "data-kind": "main", onclick: forward });
   const said = element("p", { class: "regard-story-said", role: "status" });
-  const box = element("section", { class: "regard-story", "aria-label": "The steps, one after the other" }, play, line, said);
-  walkable(line, buttons);
+  const box = element("div", { class: "regard-story", role: "toolbar", "aria-label": "The steps, one after the other" }, play, line, said);
+  walkable(box, () => [play, ...options()]);
+  pressable(line);
 
-  function buttons() {
-    return [...line.querySelectorAll("button")];
+  function options() {
+    return [...line.querySelectorAll("li")];
   }
 
   /** @param {Stage[]} next */
   function set(next) {
-    const same = next.map(({ name }) => name).join() === stages.map(({ name }) => name).join();
+    const written = (/** @type {Stage[]} */ list) => list.map(({ name, title }) => `${name} ${title}`).join();
+    const same = written(next) === written(stages);
     stages = next;
     if (!same) {
       replaced(
         line,
         stages.map(({ name, title }) =>
-          element("li", {}, element("button", { type: "button", "data-stage-name": name, text: title, onclick: () => choose(now === name ? null : name) })),
+          element("li", { role: "option", "data-stage-name": name, text: title, onclick: () => choose(now === name ? null : name) }),
         ),
       );
       if (!stages.some(({ name }) => name === now)) now = null;
@@ -42,14 +40,14 @@ export function makeStory({ el, lifetime, announce }) {
     mark();
   }
 
+  const place = () => stages.findIndex(({ name }) => name === now);
+
   function mark() {
-    buttons().forEach((button, place) => {
-      const isNow = button.dataset.stageName === now;
-      if (isNow) button.setAttribute("aria-current", "step");
-      else button.removeAttribute("aria-current");
-      button.tabIndex = isNow || (now === null && place === 0) ? 0 : -1;
-    });
-    play.textContent = playing ? "❚❚ Pause" : "▶ Play";
+    for (const option of options()) {
+      option.setAttribute("aria-selected", String(option.dataset.stageName === now));
+      if (option !== option.ownerDocument.activeElement) option.tabIndex = -1;
+    }
+    play.textContent = now === null ? "▶ Play" : place() + 1 < stages.length ? "Next ›" : "Show all";
     if (now === null) delete el.dataset.stage;
     else el.dataset.stage = now;
     const stage = stages.find(({ name }) => name === now);
@@ -57,37 +55,22 @@ export function makeStory({ el, lifetime, announce }) {
     said.hidden = !stage;
   }
 
-  /** @param {string|null} name */
+  /** Tells a stage, and scrolls to what it explains. @param {string|null} name */
   function choose(name) {
-    stop();
     now = name;
     mark();
-    if (now) announce(said.textContent ?? "");
+    if (!now) return;
+    announce(said.textContent ?? "");
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const there = target(now);
+    const box = there?.getBoundingClientRect();
+    const top = play.parentElement?.getBoundingClientRect().bottom ?? 0;
+    if (there && box && (box.top < top || box.bottom > innerHeight)) there.scrollIntoView({ block: box.height > innerHeight - top ? "start" : "center", behavior: still ? "auto" : "smooth" });
   }
 
-  function stop() {
-    stopWaiting();
-    playing = false;
-  }
-
-  function toggle() {
-    if (playing) {
-      stop();
-      return mark();
-    }
-    playing = true;
-    const place = stages.findIndex(({ name }) => name === now);
-    now = stages[place + 1 < stages.length ? place + 1 : 0]?.name ?? null;
-    mark();
-    stopWaiting = lifetime.after(PACE, forward);
-  }
-
+  /** The next stage, when the reader wants it; after the last one, the whole picture again. */
   function forward() {
-    const place = stages.findIndex(({ name }) => name === now);
-    now = stages[place + 1]?.name ?? null;
-    if (now === null) playing = false;
-    else stopWaiting = lifetime.after(PACE, forward);
-    mark();
+    choose(stages[place() + 1]?.name ?? null);
   }
 
   return { el: box, set };

@@ -8,30 +8,22 @@ const MOST_NUMBERS = 4096; // numbers in an expanded vector
 /**
  * A vector in a cell.
  * @param {ArrayLike<number>} vector
- * @param {{name: string, top: number, digits: number, open?: boolean, act?: () => void, key?: string}} about
+ * @param {{name: string, top: number, digits: number, open?: boolean, act?: () => void, key?: string, isOption?: boolean}} about
+ *   isOption: of a listbox, otherwise a button
  */
-export function vectorCell(vector, { name, top, digits, open, act, key }) {
+export function vectorCell(vector, { name, top, digits, open, act, key, isOption }) {
+  const isOpen = String(Boolean(open));
+  const kind = isOption ? { role: "option", "aria-selected": isOpen } : { type: "button", "aria-expanded": isOpen };
+  const opens = { ...kind, "data-opens": key, onclick: act };
+  const tag = isOption ? "div" : "button";
   if (vector.length <= FEW) {
     const label = `${name}: ${printedVector(vector, digits)}`;
     const numbers = Array.from(vector, (one) => element("span", { text: printedNumber(one, digits) }));
     if (!act) return element("span", { class: "regard-vector", "aria-label": label, role: "img" }, numbers);
-    const opens = { "aria-expanded": String(Boolean(open)), "data-opens": key, onclick: act };
-    return element("button", { type: "button", class: "regard-vector", "aria-label": label, ...opens }, numbers);
+    return element(tag, { class: "regard-vector", "aria-label": label, ...opens }, numbers);
   }
   const label = `${name}: ${vector.length} numbers, length ${printedNumber(lengthOf(vector), 2)}`;
-  return element(
-    "button",
-    {
-      type: "button",
-      class: "regard-strip-button",
-      "aria-expanded": String(Boolean(open)),
-      "aria-label": label,
-      title: label,
-      "data-opens": key,
-      onclick: act,
-    },
-    strip(vector, top),
-  );
+  return element(tag, { class: "regard-strip-button", "aria-label": label, title: label, ...opens }, strip(vector, top));
 }
 
 /**

@@ -37,7 +37,7 @@ export function makeWhatIf(state, lifetime, changed) {
     element(
       "div",
       { class: "regard-what-if-title" },
-      element("h3", { class: "regard-subtitle", text: "What if?" }),
+      element("h2", { class: "regard-subtitle", text: "What if?" }),
       reset,
     ),
     box,

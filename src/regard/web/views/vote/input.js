@@ -16,8 +16,8 @@ export function listens(picture, act) {
   };
   const onText = (/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest?.(".regard-vote-text, .regard-vote-strip");
 
-  el.addEventListener("click", (/** @type {any} */ event) => {
-    const reach = event.pointerType === "touch" ? TOUCH : MOUSE;
+  el.addEventListener("click", (event) => {
+    const reach = /** @type {PointerEvent} */ (event).pointerType === "touch" ? TOUCH : MOUSE;
     const dot = onText(event) || !event.detail ? null : picture.dotAt(event.clientX, event.clientY, reach);
     const word = wordOf(event);
     if (dot) act.dot(dot);
@@ -32,7 +32,7 @@ export function listens(picture, act) {
   el.addEventListener("pointerleave", () => act.point(null));
   slider.addEventListener("input", () => act.layers(Number(slider.value)));
 
-  walks(list, () => [...list.querySelectorAll(".regard-vote-word")], (word) => act.word(Number(word.dataset.unit)));
+  walks(list, () => [.../** @type {NodeListOf<HTMLElement>} */ (list.querySelectorAll(".regard-vote-word"))], (word) => act.word(Number(word.dataset.unit)));
   walks(circles, () => [...circles.querySelectorAll("circle")], (dot) => act.dot(dot.dataset.head ?? ""));
   // On the stage: an SVG element that listens to the focus can be focused itself.
   const headOf = (/** @type {Event} */ event) => /** @type {SVGElement} */ (event.target).dataset?.head;
@@ -42,13 +42,15 @@ export function listens(picture, act) {
 
 /**
  * Arrow keys, Home and End move the focus, Enter and space choose.
- * @param {any} list @param {() => any[]} items @param {(item: any) => void} choose
+ * @template {HTMLElement|SVGElement} Item
+ * @param {import("../../elements/controls.js").KeyTarget} list @param {() => Item[]} items @param {(item: Item) => void} choose
  */
 function walks(list, items, choose) {
   walkable(list, items);
-  list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if ((event.key !== "Enter" && event.key !== " ") || !items().includes(event.target)) return;
+  list.addEventListener("keydown", (event) => {
+    const item = /** @type {Item} */ (event.target);
+    if ((event.key !== "Enter" && event.key !== " ") || !items().includes(item)) return;
     event.preventDefault();
-    choose(event.target);
+    choose(item);
   });
 }

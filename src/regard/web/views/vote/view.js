@@ -8,7 +8,8 @@ import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements
 import { nextExample, questionOf, swapped } from "../guess/model.js";
 import { makePicture } from "./draw.js";
 import { listens } from "./input.js";
-import { changedHeads, choicesOf, counted, isAlike, keysOf, nameOf, pileShape, placed, resultOf, spacesOf, tallied, votesOf } from "./model.js";
+import { changedHeads, choicesOf, counted, isAlike, keysOf, nameOf, pileShape, placed, resultOf, spacesOf, tallied } from "./model.js";
+import { askVotes } from "./source.js";
 
 const MOST_WORDS = 60;
 const TYPED = 120; // milliseconds after the last keystroke
@@ -217,6 +218,8 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
       apart.setAttribute("aria-pressed", String(isApart));
       apart.hidden = !votes.some(({ abstains, word: one }) => abstains && one !== null);
     }
+    what.hidden = open && about.hidden; // offered with the question, one tap back
+    yours.hidden = open && own.hidden;
     swap.hidden = swapped(description.text) === null;
     replaced(about, explanation());
   }
@@ -244,17 +247,11 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
   function load(move) {
     const word = units[asker()];
     if (!word) return drawnOnce();
-    const query = word.first - (description.first_query ?? 0);
-    const asked = { units, asker: asker(), layers: layers() };
+    const asked = { units, asker: asker() };
     latest(
-      (signal) => Promise.all(asked.layers.map((layer) => source.ask("row", { layer, query, by: "word" }, { signal }))),
-      (answers) => {
-        const rows = answers.map(({ header, arrays }, at) => ({
-          layer: asked.layers[at],
-          heads: header.heads ?? Array.from({ length: arrays.weight.shape[0] }, (_, head) => head),
-          rows: arrays.weight.toFloat32(),
-        }));
-        votes = votesOf(rows, asked.units, asked.asker);
+      (signal) => askVotes(source, description, asked, signal),
+      (answer) => {
+        votes = answer;
         byName = new Map(votes.map((one) => [nameOf(one), one]));
         const from = picture.write({ units, keys, asker: asked.asker, spaced: spacesOf(description.text, units) });
         show(move, from);

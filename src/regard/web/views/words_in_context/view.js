@@ -11,7 +11,6 @@ import { makeAlong } from "./along.js";
 import { barsOf, makeBars } from "./bars.js";
 import { gatherAlong, gatherReceived } from "./weights.js";
 import { makeLinks } from "./links.js";
-import { wordPicture } from "./picture.js";
 
 const LINKS = 40;
 const TEXT = 240; // words of the text shown at once
@@ -273,10 +272,6 @@ function drawWords({ el, source, description, state, colours, announce, lifetime
   return {
     ready,
     cleanUp() {},
-    svg() {
-      if (!word || !along) throw new Error("Nothing is drawn yet.");
-      return wordPicture({ units, queries, along, word, aside: !state.get().sinks, colours });
-    },
     table() {
       if (!along) throw new Error("Nothing is drawn yet.");
       const { layer } = state.get();

@@ -1,0 +1,379 @@
+"""Recipes: questions about real models, answered by silencing every head, with controls.
+
+Each recipe generates prompts, measures what every head's silence does to an answer, and compares this with the head's
+direct contribution, with a first-order estimate, and with sets of random heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors, validate
+from regard.attribution import prompts
+from regard.attribution.direct_paths import contributions
+from regard.attribution.estimates import agreement, first_order
+from regard.attribution.prompts import Prompt
+from regard.edits import block, logit_difference, next_token_loss, patch, silence, vector_distance
+from regard.edits.effects import EditEffect, EffectStudy, measure_effects
+from regard.models import progress
+from regard.provenance import quoted
+from regard.reading.reader import Reader
+from regard.tables import Column, Table, digits_for
+
+Numbers = NDArray[np.float64]
+Head = tuple[int, int]
+TOP = 5  # heads that are silenced together
+CONTROLS = 10  # sets of random heads
+DIRECT = 10  # prompts whose contributions and gradients are computed
+
+
+class Question(NamedTuple):
+    """A recipe on generated prompts."""
+
+    title: str
+    generate: Callable[[Reader, int, int], list[Prompt]]
+    answer: str  # what the logit difference is between
+
+
+QUESTIONS = {
+    "indirect-objects": Question(
+        "Which heads name the indirect object?", prompts.indirect_objects, "the indirect object − the subject"
+    ),
+    "induction": Question(
+        "Which heads continue a repeated sequence?", prompts.induction, "the word that followed − another word"
+    ),
+    "pronouns": Question("Which heads choose he or she?", prompts.pronouns, "the fitting pronoun − the other"),
+    "agreement": Question(
+        "Which heads make the verb agree with its subject?",
+        prompts.number_agreement,
+        "the right number − the wrong one",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """The strongest heads silenced together, and random sets of as many other heads."""
+
+    heads: tuple[Head, ...]
+    together: EditEffect
+    random: tuple[EditEffect, ...]
+
+    @property
+    def note(self) -> str:
+        """The comparison in a sentence."""
+        effects = [effect.effect for effect in self.random]
+        names = ", ".join(head_name(head) for head in self.heads)
+        together = f"{names} silenced together change it by {self.together.effect:+.2f} ({_interval(self.together)})"
+        if not effects:
+            return f"{together}; there are too few other heads for a control."
+        return (
+            f"Control: {together}; {len(effects)} sets of {len(self.heads)} random other heads by "
+            f"{np.mean(effects):+.2f} on average, from {min(effects):+.2f} to {max(effects):+.2f}."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadStudy:
+    """What every head does to an answer, over generated prompts."""
+
+    title: str
+    answer: str
+    model: str
+    prompts: tuple[Prompt, ...]
+    study: EffectStudy  # of silencing heads, each alone
+    heads: tuple[Head, ...]  # one per edit of `study`
+    chosen_at_random: tuple[Head, ...]  # those of them that no estimate chose; empty where all heads are silenced
+    control: Control
+    direct: Numbers | None = None  # mean direct contribution, (layer, head)
+    estimate: Numbers | None = None  # mean first-order estimate, (layer, head)
+    used: int = 0  # prompts of `direct` and `estimate`
+    shape: tuple[int, int] = (0, 0)  # layers and heads
+    along = "head"  # columns of a figure
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of a figure."""
+        return tuple(map(str, range(self.shape[1])))
+
+    @property
+    def marked(self) -> tuple[Head, ...]:
+        """The heads that are silenced together."""
+        return self.control.heads
+
+    def __repr__(self) -> str:
+        return f"HeadStudy({self.title} {len(self.prompts)} prompts; {self.model})"
+
+    @property
+    def effects(self) -> Numbers:
+        """The mean effect of silencing each head, (layer, head); NaN for heads that were not silenced."""
+        effects = np.full(self.shape, np.nan)
+        for head, effect in zip(self.heads, self.study.effects, strict=True):
+            effects[head] = effect.effect
+        return effects
+
+    def table(self, rows: int | None = None) -> Table:
+        """Heads by the size of their effect, with its interval, contribution and estimate."""
+        effects = self.study.effects
+        order = sorted(range(len(effects)), key=lambda index: -abs(effects[index].effect))[:rows]
+        columns = [Column("head", "word"), Column("effect", "number", 3), Column("low", "number", 3),
+                   Column("high", "number", 3)]  # fmt: skip
+        more = [(name, numbers) for name, numbers in (("direct", self.direct), ("first order", self.estimate))
+                if numbers is not None]  # fmt: skip
+        columns += [Column(name, "number", 3) for name, _ in more]
+        cells = []
+        for index in order:
+            head, effect = self.heads[index], effects[index]
+            cells.append(
+                (head_name(head), effect.effect, effect.low, effect.high, *(numbers[head] for _, numbers in more))
+            )
+        notes = [*self.notes]
+        if len(order) < len(effects):
+            notes.append(f"The first {len(order)} of {len(effects):,} heads: --full shows all.")
+        return Table(self.title, tuple(columns), tuple(cells), tuple(notes), source=self.source)
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from."""
+        return f"{self.model}, {len(self.prompts)} generated prompts such as {quoted(self.prompts[0].text)}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Baseline, edit, number of prompts, control and agreement."""
+        baseline = self.study.baseline
+        right = (baseline > 0).mean()
+        notes = [
+            f"Measured: logit difference, {self.answer}; baseline {baseline.mean():.2f}, the mean over "
+            f"{len(baseline)} prompts, of which {right:.0%} are answered rightly.",
+            "Edit: one head's output is set to zero at every token. effect: its change of the difference; low, high: "
+            "95% bootstrap interval over prompts.",
+            self.control.note,
+        ]
+        if self.chosen_at_random:
+            effects = self.effects
+            at_random = np.abs([effects[head] for head in self.chosen_at_random])
+            notes.append(
+                f"Silenced: the {len(self.heads) - len(at_random)} heads with the largest estimates and "
+                f"{len(at_random)} others at random, whose effects are {at_random.mean():.2f} on average and at most "
+                f"{at_random.max():.2f} in size."
+            )
+        if self.direct is not None:
+            notes.append(f"direct: contribution through W_O and the last norm, over {self.used} prompts.")
+        if self.estimate is not None:
+            measured = tuple(zip(*self.heads, strict=True))
+            pearson, spearman = agreement(self.estimate[measured], self.effects[measured])
+            notes.append(
+                f"first order: gradient × activation, over {self.used} prompts; its correlation with the effect is "
+                f"{pearson:.2f}, that of their ranks {spearman:.2f}."
+            )
+        return [*notes, f"Prompts: {quoted(self.prompts[0].text)} and the like; {self.model}."]
+
+
+def head_name(head: Head) -> str:
+    """2.0: the layer, then the head."""
+    return f"{head[0]}.{head[1]}"
+
+
+def check_name(name: str) -> str:
+    """Refuse a question that is not there."""
+    return validate.choice("question", name, QUESTIONS)
+
+
+def answer_question(
+    reader: Reader, name: str, count: int = 100, *, seed: int = 0, heads: int | None = None
+) -> HeadStudy:
+    """One of `QUESTIONS` for a causal model: what every head's silence does to the answer, over generated prompts.
+
+    count   of generated prompts
+    heads   silence only so many heads: half of them those with the largest first-order estimates (or contributions,
+            where there are none), half at random
+    """
+    question = QUESTIONS[check_name(name)]
+    chosen = question.generate(reader, count, seed)
+    texts, answers, others = ([*column] for column in zip(*chosen, strict=True))
+    metric = logit_difference(answers, others)
+    direct, estimate, used = _compared(reader, chosen[:DIRECT])
+    every = [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
+    silenced: list[Head] = every
+    at_random: tuple[Head, ...] = ()
+    guide = direct if estimate is None else estimate
+    if heads is not None and heads < len(every) and guide is not None:
+        order = _largest([guide[head] for head in every], len(every))
+        half = validate.integer("heads", heads, 2) // 2
+        drawn = np.random.default_rng(seed).permutation(order[half:])[: heads - half]
+        at_random = tuple(every[index] for index in sorted(drawn))
+        silenced = sorted([every[index] for index in order[:half]] + list(at_random))
+    with progress.steps("Silencing heads", len(silenced), every=60) as advance:
+        study = measure_effects(reader, texts, [silence(head) for head in silenced], on=metric, on_edit=advance)
+    top = [silenced[index] for index in _largest([effect.effect for effect in study.effects], TOP)]
+    control = _control(reader, texts, metric, top, every, seed)
+    return HeadStudy(
+        question.title, question.answer, reader.name, tuple(chosen), study, tuple(silenced), tuple(at_random), control,
+        direct, estimate, used, (len(reader.block_shapes), reader.heads),
+    )  # fmt: skip
+
+
+def _largest(effects: Sequence[float], count: int) -> list[int]:
+    return sorted(range(len(effects)), key=lambda index: -abs(effects[index]))[:count]
+
+
+def _control(
+    reader: Reader, texts: Sequence[str], metric: Any, top: Sequence[Head], heads: Sequence[Head], seed: int
+) -> Control:
+    """The strongest heads together, and as many random others, `CONTROLS` times."""
+    generator, others = np.random.default_rng(seed), [head for head in heads if head not in top]
+    sets = [
+        [others[index] for index in generator.permutation(len(others))[: len(top)]]
+        for _ in range(CONTROLS if len(others) >= len(top) else 0)
+    ]
+    with progress.steps("Random heads", len(sets) + 1, every=60) as advance:
+        study = measure_effects(reader, texts, [silence(*some) for some in (top, *sets)], on=metric, on_edit=advance)
+    return Control(tuple(top), study.effects[0], tuple(study.effects[1:]))
+
+
+def _compared(reader: Reader, chosen: Sequence[Prompt]) -> tuple[Numbers | None, Numbers | None, int]:
+    """Mean contributions and first-order estimates over some prompts; None where the model does not allow them."""
+    texts, answers, others = ([*column] for column in zip(*chosen, strict=True))
+    direct = estimate = None
+    with suppress(errors.Unsupported):  # blocks whose parts do not simply add up
+        direct = np.mean([contributions(reader, one.text, (one.answer, one.other)).heads for one in chosen], axis=0)
+    with suppress(errors.Unsupported):  # PyTorch is missing, or transformers runs the model
+        estimate = first_order(reader, texts, answers, others).mean(0)
+    return direct, estimate, len(chosen)
+
+
+def _interval(effect: EditEffect) -> str:
+    return "one prompt" if effect.low is None else f"95% from {effect.low:+.2f} to {effect.high:+.2f}"
+
+
+# Edges
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GridStudy:
+    """What blocking edges or patching does, by layer and head, token or way of blocking."""
+
+    title: str
+    study: EffectStudy
+    names: tuple[str, ...]  # one per edit
+    notes: tuple[str, ...]
+    shape: tuple[int, int]  # layers, and heads or ways of blocking
+    columns: tuple[str, ...]
+    along: str = "head"  # what the columns of a figure are
+    marked: tuple[Head, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"GridStudy({self.title} {self.study.model})"
+
+    @property
+    def effects(self) -> Numbers:
+        """The effect of every edit, (layer, column)."""
+        return np.array([effect.effect for effect in self.study.effects[: self.shape[0] * self.shape[1]]]).reshape(
+            self.shape
+        )
+
+    def table(self, rows: int | None = None) -> Table:
+        """Edits by the size of their effect."""
+        order = _largest([effect.effect for effect in self.study.effects], len(self.names))[:rows]
+        several = len(self.study.baseline) > 1
+        cells = []
+        for index in order:
+            effect = self.study.effects[index]
+            cells.append((self.names[index], effect.effect, *((effect.low, effect.high) if several else ())))
+        names = ("effect", *(("low", "high") if several else ()))
+        digits = min(digits_for([effect.effect for effect in self.study.effects], 3) + 1, 6)
+        columns = (Column("edit", "word"), *(Column(name, "number", digits) for name in names))
+        notes = [*self.notes]
+        if len(order) < len(self.names):
+            notes.append(f"The first {len(order)} of {len(self.names):,} edits: --full shows all.")
+        return Table(self.title, columns, tuple(cells), tuple(notes), source=self.study.model)
+
+
+def sinks(reader: Reader, texts: Sequence[str]) -> GridStudy:
+    """What the first token is needed for: no later token may attend to it, in one layer or in all.
+
+    As a mask, the softmax gives its weight to the other keys; after the softmax, its value is missing instead.
+    """
+    layers, later = len(reader.block_shapes), range(1, reader.longest)
+    ways = {"masked": False, "zeroed": True}
+    edits = [
+        block(queries=later, keys=0, layers=[layer], after_softmax=way)
+        for layer in range(layers)
+        for way in ways.values()
+    ]
+    names = [f"layer {layer}, {way}" for layer in range(layers) for way in ways]
+    edits += [block(queries=later, keys=0, after_softmax=way) for way in ways.values()]
+    names += [f"all layers, {way}" for way in ways]
+    metric = next_token_loss() if reader.writes else vector_distance()
+    with progress.steps("Blocking the first token", len(edits), every=60) as advance:
+        study = measure_effects(reader, list(texts), edits, on=metric, on_edit=advance)
+    first = reader.tokeniser.encode(texts[0]).texts[0]
+    notes = (
+        f"Measured: {study.metric}; baseline {study.baseline.mean():.4f}, the mean over "
+        f"{errors.count(len(study.baseline), 'text')}.",
+        f"Edit: no later token attends to the first one ({first}). masked: the softmax renormalises over the other "
+        "keys; zeroed: its weight is set to zero after the softmax, the other weights stay.",
+    )
+    title = f"What is the first token needed for in {reader.name}?"
+    return GridStudy(title, study, tuple(names), notes, (layers, len(ways)), tuple(ways), "way of blocking")
+
+
+def sentence_vector(reader: Reader, text: str, query: str, key: str) -> GridStudy:
+    """Which heads carry an edge, as from they to kids, into the text's vector: it is blocked in one head at a time."""
+    shape = len(reader.block_shapes), reader.heads
+    heads = [(layer, head) for layer in range(shape[0]) for head in range(shape[1])]
+    edits = [block(queries=query, keys=key, heads=[head]) for head in heads]
+    names = [head_name(head) for head in heads]
+    edits.append(block(queries=query, keys=key))
+    names.append("all heads")
+    study = measure_effects(reader, text, edits, on=vector_distance())
+    others = [word for word in _words(reader, text) if word not in (query, key)]
+    control = measure_effects(
+        reader, text, [block(queries=query, keys=word) for word in others], on=vector_distance()
+    )  # fmt: skip
+    effects = [effect.effect for effect in control.effects]
+    notes = (
+        f"Measured: {study.metric}; baseline 0, the unchanged vector; 1 prompt, {quoted(text)}",
+        f"Edit: {query} may not attend to {key} in one head; the softmax renormalises.",
+        f"Control: {query} cut off from one other word in all heads, {len(effects)} words: "
+        f"{np.mean(effects):.4f} on average, at most {max(effects):.4f}.",
+    )
+    title = f"Which heads carry {query} → {key} into the text's vector?"
+    return GridStudy(title, study, tuple(names), notes, shape, tuple(map(str, range(shape[1]))))
+
+
+def patching(reader: Reader, text: str, other: str, toward: str, against: str) -> GridStudy:
+    """Where an answer is decided: one token's residual stream, before one layer, is taken from another text.
+
+    text, other       two prompts of equally many tokens, such as with names exchanged
+    toward, against   tokens whose logit difference is measured, as after `text`
+    """
+    reading = reader.read(other)
+    tokens, layers = reader.tokeniser.encode(text).texts, len(reader.block_shapes)
+    cells = [(layer, token) for layer in range(layers) for token in range(len(tokens))]
+    edits = [patch(reading, what="residual", layers=[layer], positions=token) for layer, token in cells]
+    metric = logit_difference(toward, against)
+    with progress.steps("Patching", len(edits), every=60) as advance:
+        study = measure_effects(reader, text, edits, on=metric, on_edit=advance)
+    (there,) = measure_effects(reader, other, [silence((0, 0))], on=metric).baseline
+    notes = (
+        f"Measured: {study.metric}; baseline {study.baseline[0]:.2f}, 1 prompt, {quoted(text)}",
+        f"Edit: before one layer, the residual stream of one token is that of {quoted(other)}, where the difference is "
+        f"{there:.2f}.",
+    )
+    names = tuple(f"layer {layer}, {tokens[token]}, position {token}" for layer, token in cells)
+    title = f"Where is {toward.strip()} or {against.strip()} decided?"
+    return GridStudy(title, study, names, notes, (layers, len(tokens)), tuple(tokens), "token")
+
+
+def _words(reader: Reader, text: str) -> list[str]:
+    """The words of a text that occur once, special tokens left out."""
+    reading = reader.read(text)
+    words = [word.text for word in reading.words if word.text.isalpha()]
+    return [word for word in words if words.count(word) == 1]

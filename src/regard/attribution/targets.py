@@ -1,0 +1,62 @@
+"""What contributions are measured toward: the logit of a token, a difference of two, or a direction of the states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors
+from regard.arrays import is_array
+from regard.edits.metrics import token_id
+from regard.reading.reader import Reader
+from regard.reading.residual import ResidualStream
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTarget:
+    """A linear function of the states after the last norm."""
+
+    name: str
+    direction: Numbers  # (width,)
+    constant: float = 0.0
+
+
+def target_of(reader: Reader, stream: ResidualStream, toward: Any) -> LinearTarget:
+    """The target that a token, two tokens or a direction name."""
+    width = stream.reading.states[-1].shape[-1]
+    if is_array(toward):
+        direction = np.asarray(toward, np.float64)
+        if direction.shape != (width,):
+            raise errors.ShapeError(f"`toward` has shape {direction.shape}; expected ({width},), the model's width.")
+        return LinearTarget("the state along a direction", direction)
+    texts = [toward] if isinstance(toward, str) else list(toward)
+    if len(texts) not in (1, 2):
+        raise errors.option("toward", toward, "one token, two tokens, or a direction (width,)")
+    check_unembedding(reader, stream)
+    assert stream.head is not None
+    ids = [token_id(reader, text) for text in texts]
+    rows = np.asarray(stream.head.weight[ids], np.float64)
+    shifts = np.zeros(len(ids)) if stream.head.bias is None else np.asarray(stream.head.bias[ids], np.float64)
+    signs = np.array([1.0, -1.0][: len(ids)])
+    names = [quoted_token(text) for text in texts]
+    name = f"the logit of {names[0]}" if len(names) == 1 else f"logit {names[0]} − logit {names[1]}"
+    return LinearTarget(name, signs @ rows, float(signs @ shifts))
+
+
+def quoted_token(text: str) -> str:
+    """A token in quotation marks, its spaces kept."""
+    return f"“{text}”"
+
+
+def check_unembedding(reader: Reader, stream: ResidualStream) -> None:
+    """Refuse a model without logits."""
+    if stream.head is None:
+        raise errors.unsupported(
+            f"A logit of {reader.name}, which has no unembedding,",
+            "Give a direction (width,) as `toward`, or a causal model such as smollm2.",
+        )

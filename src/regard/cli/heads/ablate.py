@@ -1,0 +1,59 @@
+"""`regard heads ablate`: what changes without a head."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from regard.cli import outputs, terminal
+from regard.cli.heads.options import FORMATS, File, Silence, Text, paragraphs
+from regard.cli.model_option import CAUSAL, AnyModel, open_model
+from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout, show_option
+from regard.errors import OptionError
+from regard.output.files import FIGURES, Format, file_of
+
+CURVE_FORMATS = (*FORMATS, Format.SVG, Format.PNG, Format.PDF)
+DRAWN = (Format.HTML, *FIGURES)  # the pruning curve
+MOST_HEADS = 12  # rows of a table of effects in the terminal
+
+EXAMPLES = """Examples:
+
+\b
+  regard heads ablate "The cat sat on the mat because it was tired."
+  regard heads ablate "The cat sat on the mat." --out pruning.svg
+  regard heads ablate "The cat sat on the mat." --silence 1.3,8.3
+  regard heads ablate --corpus books/ --corpus more.jsonl --model hf:folder
+"""
+
+
+def ablate(
+    text: Text = None,
+    file: File = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="A .txt, .jsonl or .parquet file, or a folder; repeatable.")
+    ] = None,
+    model: AnyModel = None,
+    silence: Silence = None,
+    show: Annotated[Format | None, show_option(CURVE_FORMATS)] = None,
+    full: Full = False,
+    out: Out = None,
+    aspect: Aspect = None,
+    font_size: FontSize = None,
+    no_caption: NoCaption = False,
+) -> None:
+    """Silence each head and measure what changes."""
+    from regard.heads import ablation
+    from regard.output import figure
+
+    targets = outputs.targets(out, show, formats=CURVE_FORMATS, layout=layout(aspect, font_size, no_caption))
+    texts = [] if corpus and text is None is file else paragraphs("heads ablate", text, file)
+    if silence is not None and any(target.format in DRAWN for target in targets):
+        raise OptionError("--silence has no pruning curve to draw: leave it out, or write .csv, .json, .md or .tex.")
+    study = ablation(open_model(model or CAUSAL), texts, corpus=corpus or (), silence=silence)
+    if outputs.is_printed(out, targets):
+        terminal.show(study.tables(None if full else MOST_HEADS), full)
+        return
+    tables, draw = study.tables(), partial(figure.pruning, study.curve, study.loss, study.model)
+    outputs.write(targets, lambda kind: file_of(tables, draw, kind, full=full))

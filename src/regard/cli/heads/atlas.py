@@ -1,0 +1,116 @@
+"""`regard heads corpus`, `merge` and `page`: an atlas of a model over a corpus of any size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli import outputs, terminal
+from regard.cli.heads import profile_outputs
+from regard.cli.heads.options import FORMATS
+from regard.cli.model_option import USUAL, ComputedModel, open_computed
+from regard.cli.output_options import Full, show_option
+from regard.cli.text_input import STANDARD
+from regard.errors import OptionError
+from regard.output.files import Format
+
+CORPUS_EXAMPLES = """Examples:
+
+\b
+  regard heads corpus books/ more.jsonl --model smollm2 --out atlas/
+  regard heads corpus books/ --out atlas/ --shard 3/64
+  regard heads corpus books/ --out atlas/ --jobs 8
+  regard heads corpus books/ --out atlas/ --dask tcp://host:8786
+
+\b
+Files are .txt, .jsonl or .parquet. An interrupted run continues where it
+stopped.
+"""
+MERGE_EXAMPLES = """Examples:
+
+\b
+  regard heads merge atlas-1/ atlas-2/ --out atlas/
+"""
+PAGE_EXAMPLES = """Examples:
+
+\b
+  regard heads page atlas/ --out heads.html
+  regard heads page minilm.json smollm2.json --out both.html
+"""
+
+AtlasShow = Annotated[Format | None, show_option(tuple(kind for kind in FORMATS if kind is not Format.HTML))]
+Folder = Annotated[str, typer.Option("--out", metavar="FOLDER", help="The folder of the atlas.")]
+
+
+def corpus(
+    files: Annotated[list[str], typer.Argument(help="Files or folders of a corpus.")],
+    out: Folder,
+    model: ComputedModel = None,
+    shard: Annotated[str | None, typer.Option(metavar="3/64", help="Only this part of the corpus.")] = None,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster.")] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes that share a corpus, for machines with many cores.")
+    ] = 1,
+    field: Annotated[str, typer.Option(help="The field of JSONL objects, or column of Parquet files.")] = "text",
+    longest: Annotated[int, typer.Option(min=8, help="Cut longer texts after so many tokens.")] = 512,
+    show: AtlasShow = None,
+    full: Full = False,
+) -> None:
+    """An atlas of a model: statistics and examples of every head over a corpus of any size."""
+    from regard.heads import atlas, atlas_shard
+
+    name, folder, part = model or USUAL, _folder(out), _shard(shard)
+    reader = open_computed(name, "An atlas")
+    options: Any = {"jobs": jobs, "dask": dask, "field": field, "longest": longest, "tell": terminal.remark}
+    if part == (1, 1):
+        profile_outputs.show_atlas(atlas(reader, files, folder, **options), folder, show, full)
+        return
+    units = atlas_shard(reader, files, folder, part, **options)
+    done = f"Shard {part[0]} of {part[1]} is done: {units:,} units in {folder}."
+    terminal.show([f"{done} When all are: regard heads merge {folder} … --out FOLDER"])
+
+
+def merge(
+    folders: Annotated[list[str], typer.Argument(help="Folders that `regard heads corpus --shard` wrote.")],
+    out: Folder,
+    show: AtlasShow = None,
+    full: Full = False,
+) -> None:
+    """Join the shards of an atlas."""
+    from regard import heads
+
+    profile_outputs.show_atlas(heads.merge(folders, _folder(out))[0], None, show, full)
+
+
+def page(
+    sources: Annotated[list[str], typer.Argument(help="An atlas or a .json file; two to compare models.")],
+    out: Annotated[
+        list[str] | None, typer.Option("--out", metavar="FILE", help="The .html file; - or nothing is stdout.")
+    ] = None,
+) -> None:
+    """A page with all heads, from what earlier runs wrote."""
+    from regard.viewer import heads_page
+
+    targets = outputs.targets(out, formats=[Format.HTML], usual=Format.HTML)
+    content = heads_page.page(sources, terminal.remark)
+    outputs.write(targets, lambda _kind: content)
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 1, 1
+    parts = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    if parts is None or not 1 <= int(parts[1]) <= int(parts[2]):
+        raise OptionError(f"--shard is {text!r}; expected a part of a whole, from 1, such as 3/64.")
+    return int(parts[1]), int(parts[2])
+
+
+def _folder(out: str) -> str:
+    if out == STANDARD:
+        raise OptionError("An atlas is written to a folder: add --out FOLDER.")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise OptionError(f"--out {out!r} is a file; an atlas is written to a folder.")
+    return out

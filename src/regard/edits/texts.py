@@ -1,0 +1,71 @@
+"""`TextSpan`: which tokens of a run belong to which text, and the tokens that an edit selects in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import errors
+from regard.edits.edit import Selector
+from regard.reading.words import Word
+from regard.trace.labels import place_of
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TextSpan:
+    """One text of a run. Several texts may be packed into one row of the batch.
+
+    A generated token belongs to the text as well, but words and negative indices are those of the prompt.
+    """
+
+    index: int  # among all texts of the run
+    row: int  # of the batch
+    start: int  # of its first token among those of the row: padding, or other texts, come before
+    length: int  # tokens of the prompt
+    words: Callable[[], Sequence[Word]]  # raises where the words are not known
+
+    def tokens(self, name: str, chosen: Selector) -> Indices | None:
+        """The selected tokens among those of the row; None: all."""
+        if chosen is None:
+            return None
+        found: list[int] = []
+        for one in chosen:
+            if isinstance(one, str):
+                word = self._word(name, one)
+                found += range(word.first, word.last)
+            else:
+                found += one if isinstance(one, range) else [one]
+        if found and min(found) < -self.length:
+            raise errors.OutOfRange(
+                f"`{name}` names token {min(found)}; there {errors.there_are(self.length, 'token')}, counted from 0."
+            )
+        return self.start + np.unique([token + self.length if token < 0 else token for token in found]).astype(np.int64)
+
+    def _word(self, name: str, chosen: str) -> Word:
+        words = self.words()
+        return words[place_of(name, chosen, [word.text for word in words])]
+
+
+def check_indices(name: str, chosen: Selector, texts: Sequence[TextSpan]) -> None:
+    """Refuse tokens after the end of every text, where no token is generated."""
+    longest = max((text.length for text in texts), default=0)
+    for one in chosen or ():
+        highest = max(one, default=0) if isinstance(one, range) else one
+        if not isinstance(highest, str) and highest >= longest and not isinstance(one, range):
+            raise errors.OutOfRange(
+                f"`{name}` names token {highest}; there {errors.there_are(longest, 'token')}, counted from 0."
+            )
+
+
+def unknown_words(why: str) -> Callable[[], Sequence[Word]]:
+    """For texts whose words are not known."""
+
+    def words() -> Sequence[Word]:
+        raise errors.OptionError(why)
+
+    return words

@@ -1,0 +1,219 @@
+"""Figures of attribution: effects by layer and head or position, the logit lens, and projected vectors of a head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Unpack
+
+import numpy as np
+
+from regard.output import colours
+from regard.output.characters import fitted, printable
+from regard.output.chart import COLOURS
+from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for
+from regard.output.svg import (
+    Drawing,
+    Layout,
+    Svg,
+    beside,
+    framed,
+    least_type,
+    line,
+    rectangle,
+    room,
+    sized,
+    text,
+    widest,
+)
+from regard.tables import printed_number
+
+if TYPE_CHECKING:
+    from regard.attribution.lens import LogitLens
+    from regard.attribution.projection import ProjectedHead
+    from regard.attribution.recipes import GridStudy, HeadStudy
+    from regard.attribution.token_circuits import HeadScores
+
+MOST_TOKENS = 24  # columns of a logit lens: the last ones of a longer text
+CELL_WIDTH, CELL_HEIGHT = 64.0, 19.0  # of a token in the lens
+TYPE = 11.0
+PLOT = 420.0  # side of a plot of points
+MOST_LABELS = 60  # points with their word beside them
+LIGHTER = ("#7fa8dd", "#e39a5f", "#79c2a0", "#c08fd1")  # after the colours of lines
+MOST_WORDS = 8  # that have a colour of their own
+
+
+@sized
+def effect_map(
+    effects: Numbers, columns: Sequence[str], *, title: str, what: str, notes: Sequence[str] = (), along: str = "head",
+    marked: Sequence[tuple[int, int]] = (), **_layout: Unpack[Layout],
+) -> Svg:  # fmt: skip
+    """Signed effects of every layer (rows, the first on top) and head or position (columns).
+
+    columns   their labels
+    what      the effect is called so beside the colour bar
+    marked    cells, (layer, column), with a frame
+    """
+    body = _layer_map(effects, columns, what, along, marked)
+    row, column = np.unravel_index(np.abs(np.nan_to_num(effects)).argmax(), effects.shape)
+    largest = f"{printed_number(effects[row, column], 3)} at layer {row}, {along} {columns[int(column)]}"
+    described = f"Heat map of {what} by layer and {along}. The largest is {largest}. {' '.join(notes)}"
+    return framed(title, notes, body, described, least=360.0)
+
+
+def _layer_map(
+    effects: Numbers, columns: Sequence[str], what: str, along: str, marked: Sequence[tuple[int, int]] = ()
+) -> Drawing:
+    """Layers as rows, with a colour bar."""
+    scale = scale_for(effects, signed=True)
+    rows = [str(layer) for layer in range(len(effects))]
+    side = max(cell_size(max(effects.shape), 520.0, 34.0), room(13.0))
+    few = widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
+    cell = max(side, few if along != "position" else side), side
+    hint = f"layer {{row}}, {along} {{column}}: {{number}}"
+    matrix = panel(
+        effects, rows, columns, scale, cell, label_size=label_size_for(side), row_title="layer", column_title=along,
+        hint=hint, numbers=False, hidden=np.isnan(effects),
+    )  # fmt: skip
+    frames = tuple(
+        rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, cell[0], cell[1], "none",
+                  stroke=colours.INK)
+        for row, column in marked
+    )  # fmt: skip
+    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, (*matrix.drawing.parts, *frames))
+    bar = colour_bar(scale, min(max(matrix.height, 40.0), 200.0), what)
+    return beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
+
+
+@sized
+def recipe(study: HeadStudy | GridStudy, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+    """The effects of a recipe by layer and head; heads that are silenced together are framed."""
+    body = _layer_map(study.effects, study.columns, "effect", study.along, study.marked)
+    largest = study.table(1)[0]
+    described = f"Heat map of effects by layer and {study.along}. The largest: {largest[0]}, {largest[1]:.3f}."
+    return framed(title or study.title, study.notes, body, described, least=420.0)
+
+
+@sized
+def weight_scores(scores: HeadScores, model: str, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+    """Copying and previous-token scores of every head, from their weights."""
+    named = {"copying": scores.copying, "previous token": scores.previous_token}
+    shown = {name: numbers for name, numbers in named.items() if not np.isnan(numbers).any()}
+    columns = [str(head) for head in range(scores.copying.shape[1])]
+    notes = ["From weights alone: eigenvalues of embedding · W_OV · unembedding; attention between equal tokens."]
+    body = beside([_layer_map(numbers, columns, name, "head") for name, numbers in shown.items()], 28)
+    best = [np.unravel_index(numbers.argmax(), numbers.shape) for numbers in shown.values()]
+    ends = [f"{name} is highest in {layer}.{head}" for name, (layer, head) in zip(shown, best, strict=True)]
+    described = f"Heat maps by layer and head: {', '.join(ends)}."
+    return framed(title or f"Heads of {printable(model)} by their weights", notes, body, described, least=360.0)
+
+
+@sized
+def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+    """The most likely next token after every layer (rows, the last on top) and token, coloured by its probability."""
+    count = len(lens.tokens)
+    first = max(0, count - MOST_TOKENS)
+    probability = lens.probability[::-1, first:]
+    words, right = lens.top_texts[::-1], lens.target_rank[::-1] == 0
+    layers = len(lens.top) - 1
+    rows = [str(layer) for layer in range(layers - 1, -1, -1)] + ["embedding"]
+    size, scale = least_type(TYPE), Scale(1.0)
+    longest = widest([word for row in words for word in row[first:]], size)
+    cell = (max(min(CELL_WIDTH, longest + 10), 30.0), max(CELL_HEIGHT, size * 1.5))
+    matrix = panel(
+        probability, rows, lens.tokens[first:], scale, cell, label_size=TYPE, row_title="after layer",
+        column_title="token", numbers=False, hint="after layer {row}, {column}: probability {number}",
+    )  # fmt: skip
+    parts = list(matrix.drawing.parts)
+    for row, of_layer in enumerate(words):
+        for column, word in enumerate(of_layer[first:]):
+            fill = colours.ink_on(scale.colour(float(probability[row, column])))
+            x, y = matrix.left + cell[0] * (column + 0.5), matrix.top + cell[1] * (row + 0.5) - 0.5
+            is_right = bool(right[row, first + column])
+            shown = fitted(printable(word), cell[0] - 4, size, bold=is_right)
+            parts.append(text(shown, x, y, size, anchor="middle", fill=fill, bold=is_right))
+    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, tuple(parts))
+    bar = colour_bar(scale, min(matrix.height, 200.0), "probability")
+    target = "the token that follows in the text" if lens.target is None else f"“{lens.target}”"
+    notes = [
+        "Each cell: the most likely next token if the model ended after this layer (last norm and unembedding).",
+        f"Bold: it is {target}. {lens.source}",
+    ]
+    if first:
+        notes.append(f"The last {count - first} of {count} tokens.")
+    body = beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
+    ends = [f"{token}: {words[0][index]}" for index, token in enumerate(lens.tokens)][first:]
+    described = f"Logit lens of {lens.model}. After the last layer: {'; '.join(ends)}."
+    return framed(title or f"Logit lens of {printable(lens.model)}", notes, body, described)
+
+
+@sized
+def projection(
+    projected: ProjectedHead, *, colour: Literal["word", "position", "weight"] = "word", title: str | None = None,
+    **_layout: Unpack[Layout],
+) -> Svg:  # fmt: skip
+    """Tokens at their first two components, coloured by word, by position or by weight."""
+    points = projected.points[:, :2] if projected.points.shape[1] > 1 else np.pad(projected.points, ((0, 0), (0, 1)))
+    side, size = room(PLOT), least_type(TYPE)
+    low = points.min(0)
+    span = np.maximum(points.max(0) - low, 1e-12)
+    shares = (points - low) / span
+    places = 14 + shares * (side - 28) if side > 28 else shares * side
+    places[:, 1] = side - places[:, 1]
+    words = [printable(word) for word in projected.words]
+    fills, legend = _colours(projected, colour)
+    parts = [rectangle(0, 0, side, side, "none", stroke=colours.RULE)]
+    for axis, low_end, wide in zip((0, 1), low, span, strict=True):  # lines through 0
+        zero = 14 + (0 - low_end) / wide * (side - 28)
+        (x1, y1), (x2, y2) = ((zero, 0), (zero, side)) if axis == 0 else ((0, side - zero), (side, side - zero))
+        parts.append(line(x1, y1, x2, y2, colours.RULE, 1, dashes="2 3"))
+    for word, position, weight, (x, y), fill in zip(
+        words, projected.positions, projected.weights, places, fills, strict=True
+    ):
+        hint = f"{word}, position {position}, weight {printed_number(weight, 3)}"
+        parts.append(rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
+    labels: list[tuple[float, float, float]] = []  # left, right, y
+    for index in _labelled(places, len(words)):
+        x, y = places[index]
+        shown = fitted(words[index], 90, size)
+        wide = widest([shown], size)
+        left = x + 7 if x + 7 + wide <= side else x - 7 - wide
+        others = [*labels, *((at - 4, at + 4, height) for at, height in np.delete(places, index, 0))]
+        if all(abs(y - other) > size or left > end or left + wide < start for start, end, other in others):
+            labels.append((left, left + wide, y))
+            parts.append(text(shown, left, y, size))
+    axes = [f"component {number + 1} ({projected.explained[number]:.0%})" for number in range(min(2, len(low)))
+            if number < len(projected.explained)]  # fmt: skip
+    parts.append(text(axes[0], side / 2, side + size, size, anchor="middle", fill=colours.MUTED, italic=True))
+    if len(axes) > 1:
+        parts.append(text(axes[1], -size, side / 2, size, anchor="middle", fill=colours.MUTED, italic=True, turn=-90))
+    plot = Drawing(side + size * 2, side + size * 2, (Drawing(0, 0, tuple(parts)).at(size * 2, 0),))
+    notes = [*projected.notes, *([projected.weight_note] if colour == "weight" else []), projected.model]
+    described = f"{projected.title}: {len(words)} points, coloured by {colour}. {' '.join(notes)}"
+    return framed(title or projected.title, notes, beside([plot, legend], 20), described)
+
+
+def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]:
+    """The colour of every point, and the legend."""
+    if colour != "word":
+        numbers = projected.weights if colour == "weight" else projected.positions.astype(np.float64)
+        scale = scale_for(numbers)
+        return [scale.colour(float(number)) for number in numbers], colour_bar(scale, room(200.0), colour)
+    names, counts = np.unique([word.lower() for word in projected.words], return_counts=True)
+    frequent = names[np.argsort(-counts, kind="stable")][:MOST_WORDS]
+    palette = {str(word): (*COLOURS, *LIGHTER)[index] for index, word in enumerate(frequent)}
+    size = least_type(TYPE)
+    rows = [*palette.items(), *([("other words", colours.HIDDEN)] if len(names) > len(frequent) else [])]
+    parts = []
+    for index, (word, fill) in enumerate(rows):
+        y = size * (0.8 + 1.6 * index)
+        parts.append(rectangle(0, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5))
+        parts.append(text(fitted(printable(word), 90, size), 14, y, size))
+    wide = 14 + widest([fitted(printable(word), 90, size) for word, _ in rows], size)
+    fills = [palette.get(word.lower(), colours.HIDDEN) for word in projected.words]
+    return fills, Drawing(wide, size * 1.6 * len(rows), tuple(parts))
+
+
+def _labelled(places: Numbers, count: int) -> list[int]:
+    """Points that get their word: the outermost first, so that what lies apart is named."""
+    distance = np.linalg.norm(places - places.mean(0), axis=1)
+    return [int(index) for index in np.argsort(-distance, kind="stable")[: min(count, MOST_LABELS)]]

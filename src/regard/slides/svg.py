@@ -1,0 +1,91 @@
+"""A slide as a figure: title, text, tables and pictures in one SVG of 960 × 540."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from regard.output import colours
+from regard.output.characters import printable
+from regard.output.svg import Svg, group, least_size, line, rectangle, text
+from regard.slides.deck import HEIGHT, INNER, LEAST, LEFT, PADDING, TITLE, WIDTH, Placed, Slide, SlideText, place
+from regard.slides.runs import cells
+
+# typst sets a whole line in the font that has its rarest character, so indices and ᵀ are drawn as small letters.
+INDEX, SUBSCRIPTS = re.compile("(?<=[A-Za-z])[₀-₉]+"), str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+TRANSPOSED = re.compile(r'(<text[^>]* font-size="([\d.]+)"[^>]*>[^ᵀ]*)ᵀ(.*?)</text>')
+
+
+def slide_svg(slide: Slide) -> Svg:
+    """The slide as every renderer of figures takes it: .svg, .png, and one page of a .pdf."""
+    with least_size(LEAST):
+        parts = [
+            _line(slide.title, LEFT, 54, TITLE, bold=True),
+            line(LEFT, 86, LEFT + INNER, 86, colours.RULE),
+            *(part for placed in place(slide) for part in _element(placed)),
+        ]
+    return Svg(WIDTH, HEIGHT, slide.title, _described(slide), tuple(parts))
+
+
+def _line(content: str, x: float, y: float, size: float, **options: Any) -> str:
+    content = INDEX.sub(lambda found: "_" + found[0].translate(SUBSCRIPTS), printable(content))
+    return _raise_t(text(content, x, y, size, **options))
+
+
+def _raise_t(part: str) -> str:
+    """ᵀ as a raised T, in a part with lines of text."""
+
+    def raised(found: re.Match[str]) -> str:
+        size = float(found[2])
+        rest = f'<tspan dy="{size * 0.3:.2f}">{found[3]}</tspan>' if found[3] else ""
+        small = max(size * 0.7, LEAST if size >= LEAST else 0.0)
+        return f'{found[1]}<tspan dy="{-size * 0.3:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
+
+    return TRANSPOSED.sub(raised, part)
+
+
+def _element(placed: Placed) -> Iterator[str]:
+    element = placed.element
+    if isinstance(element, Svg):
+        scale = placed.width / element.width
+        inner = "\n".join(map(_raise_t, element.parts))
+        yield f'<g transform="translate({placed.x:.2f} {placed.y:.2f}) scale({scale:.5f})">{inner}</g>'
+    elif isinstance(element, SlideText):
+        pitch = placed.height / max(len(placed.lines), 1)
+        ink = colours.MUTED if element.muted else colours.INK
+        for number, content in enumerate(placed.lines):
+            y = placed.y + pitch * (number + 0.5)
+            yield _line(content, placed.x, y, placed.size, fill=ink, bold=element.bold)
+    else:
+        yield group(_table(placed), placed.x, placed.y)
+
+
+def _table(placed: Placed) -> Iterator[str]:
+    element = placed.element
+    assert not isinstance(element, Svg | SlideText)
+    high = placed.height / (len(element.rows) + 1)
+    for number, row in enumerate(cells(element)):
+        x, y = 0.0, high * number
+        for column, (cell, width) in enumerate(zip(row, placed.columns, strict=True)):
+            if cell.fill:
+                yield rectangle(x, y, width, high, cell.fill)
+            is_left = element.is_left(column)
+            at = x + PADDING if is_left else x + width - PADDING
+            anchor = "start" if is_left else "end"
+            yield _line(cell.text, at, y + high / 2, placed.size, anchor=anchor, fill=cell.ink, bold=cell.bold)
+            x += width
+        yield line(0, y + high, x, y + high, colours.RULE, 1.5 if row[0].heavy else 0.5)
+
+
+def _described(slide: Slide) -> str:
+    """What is on the slide, for screen readers."""
+    said = [slide.title]
+    for element in slide.elements:
+        if isinstance(element, SlideText):
+            said += element.paragraphs
+        elif isinstance(element, Svg):
+            said.append(element.description)
+        else:
+            said += [", ".join(row) for row in (element.headings, *element.rows)]
+    return ". ".join(said)

@@ -1,0 +1,81 @@
+/** Where the dots of all heads are: by layer and head, or over two measures. Pure functions. */
+import { STATISTICS, shareOf } from "../grid/model.js";
+
+const MARGIN = { left: 74, top: 26, bottom: 44, right: 18 }; // pixels around the dots
+const LABELLED = 84; // pixels between two columns from which names are written below the dots
+const LETTER = 7.2; // pixels
+export const LINE = 14; // pixels between two lines of a name
+
+/** What dots can be spread over. */
+export const MEASURES = [{ name: "layer", text: "Layer", unit: "", said: "the position in the model" }, ...STATISTICS];
+
+/**
+ * A row per layer, a column per head, whatever the model.
+ * @param {HeadPlace[]} heads @param {{layers: number[], columns: number[], width: number, labelled: boolean, labels?: string[]}} room  labels: one per head
+ */
+export function byLayer(heads, { layers, columns, width, labelled, labels = [] }) {
+  const across = Math.max(8, Math.min(128, (width - MARGIN.left - MARGIN.right) / columns.length));
+  const hasLabels = labelled && across >= LABELLED;
+  const lines = hasLabels ? labels.map((label) => linesOf(label, across - 8)) : [];
+  const most = Math.max(2, ...lines.map(({ length }) => length));
+  const down = hasLabels ? 38 + LINE * most : Math.max(8, Math.min(44, across, 640 / layers.length));
+  const r = Math.min(hasLabels ? 11 : Infinity, Math.min(across, down) * 0.34, 13);
+  const x = (/** @type {number} */ head) => MARGIN.left + (columns.indexOf(head) + 0.5) * across;
+  const y = (/** @type {number} */ layer) => MARGIN.top + (layers.indexOf(layer) + 0.5) * down - (hasLabels ? (LINE * most) / 2 : 0);
+  return {
+    dots: heads.map(({ layer, head }) => ({ layer, head, x: x(head), y: y(layer), r })),
+    width: MARGIN.left + across * columns.length + MARGIN.right,
+    height: MARGIN.top + down * layers.length + 8,
+    lines,
+    rows: layers.map((layer) => ({ layer, y: y(layer) })),
+    columns: columns.filter((_, place) => across >= 22 || place % 5 === 0).map((head) => ({ head, x: x(head) })),
+  };
+}
+
+/** A name in lines that are cut between words, an arrow with the word after it. @param {string} label @param {number} width in pixels */
+function linesOf(label, width) {
+  const most = Math.floor(width / LETTER);
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of label.replaceAll("→ ", "→\u00a0").split(" ").filter(Boolean)) {
+    const last = lines.length - 1;
+    if (last >= 0 && `${lines[last]} ${word}`.length <= most) lines[last] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Names that some heads share, in the order of the heads. @param {HeadPlace[]} heads @param {string[]} labels one per head, empty where there is none */
+export function sharedNames(heads, labels) {
+  /** @type {Map<string, HeadPlace[]>} */
+  const found = new Map();
+  heads.forEach((head, place) => labels[place] && found.set(labels[place], [...(found.get(labels[place]) ?? []), head]));
+  return [...found];
+}
+
+/**
+ * Dots over two measures; a head without a number is left out.
+ * @param {HeadPlace[]} heads @param {{x: ArrayLike<number>, y: ArrayLike<number>}} numbers per head @param {{width: number, height: number}} room
+ */
+export function overMeasures(heads, { x, y }, { width, height }) {
+  const r = heads.length > 400 ? 4 : heads.length > 150 ? 6 : 9;
+  const inner = { width: width - MARGIN.left - MARGIN.right - 2 * r, height: height - MARGIN.top - MARGIN.bottom - 2 * r };
+  const known = heads.map((_, place) => place).filter((place) => !Number.isNaN(x[place]) && !Number.isNaN(y[place]));
+  return {
+    dots: known.map((place) => ({
+      ...heads[place],
+      x: MARGIN.left + r + inner.width * shareOf(x[place], x),
+      y: MARGIN.top + r + inner.height * (1 - shareOf(y[place], y)),
+      r,
+    })),
+    width,
+    height,
+    axes: { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom },
+  };
+}
+
+/** The smallest and the largest number. @param {ArrayLike<number>} numbers */
+export function rangeOf(numbers) {
+  const known = Array.from(numbers).filter((one) => !Number.isNaN(one));
+  return known.length ? [Math.min(...known), Math.max(...known)] : [0, 0];
+}

@@ -1,0 +1,155 @@
+/** Another text: heads' outputs, or the vectors of single words, come from another text, and the answer moves towards that text's. */
+import { segments } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
+import { heatSvg, heatTable } from "../../elements/heat_table.js";
+import { latestOnly } from "../../elements/lifetime.js";
+import { shortened, unitsOf } from "../../elements/words.js";
+import { svgText } from "../../page/export.js";
+import { keptHeads, keptLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { swapped } from "../guess/model.js";
+import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
+import { textOf } from "../matter/model.js";
+import { svgDocument } from "../matrix/figure.js";
+import { queryChooser } from "../steps/query.js";
+import { askerOf } from "../vote/source.js";
+import { mapOf, printedShare, saidOfMeasure, strongestCells } from "./model.js";
+
+const ABOUT = "Take what a head or a word holds from another text, and see whether the answer changes to that text’s.";
+const STRUCK = 3; // of the strongest heads, struck out by a button
+
+export const patching = {
+  name: "patching",
+  title: "From another text",
+  uses: [],
+  suits: isOfModel,
+  draw: drawPatching,
+};
+
+/**
+ * patch_text   the text that activations are taken from; without it, this one with its nouns swapped
+ * patch_by     "position": words before each layer; else heads
+ * @param {Context} context @returns {Drawn}
+ */
+function drawPatching({ el, source, description, state, colours, announce, lifetime, services }) {
+  const missing = missingFor("patching", description, services);
+  if (missing) {
+    replaced(el, missingElement(missing));
+    return { cleanUp() {}, about: ABOUT };
+  }
+  const latest = latestOnly(lifetime);
+  const units = unitsOf(description, "word");
+  const [layers, heads] = [keptLayers(description), keptHeads(description)];
+  const asker = () => Math.max(0, askerOf(units, state.get(), description));
+  const by = () => /** @type {import("./model.js").By} */ (state.get().patch_by === "position" ? "position" : "head");
+  const other = () => String(state.get().patch_text ?? swapped(description.text) ?? "");
+  /** @type {(Float32Array|null)[]} */
+  let effects = [];
+  /** @type {import("./model.js").Measured|null} */
+  let measured = null;
+
+  const field = element("input", { type: "text", class: "regard-patching-field", maxlength: "1000", dir: "auto", spellcheck: "false", "aria-label": "The other text", placeholder: "This text with a word replaced" });
+  const said = element("p", { class: "regard-matter-said", "aria-live": "polite" });
+  const meaning = element("p", { class: "regard-matter-control" });
+  const map = element("div", {});
+  const strike = element("button", { type: "button", class: "regard-vote-action", hidden: true, onclick: strikeOut });
+  const choice = segments(
+    "Taken from the other text",
+    [
+      { value: "head", text: "Head by head" },
+      { value: "position", text: "Word by word" },
+    ],
+    by(),
+    (value) => state.set({ patch_by: value === "head" ? undefined : value }),
+  );
+  const from = queryChooser(units.map(({ text }) => text), asker(), (word) => state.set({ query: units[word].first }), "Answer after");
+  replaced(
+    el,
+    element("div", { class: "regard-patching-choice" }, element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field), choice.el, from.el),
+    said,
+    meaning,
+    map,
+    strike,
+  );
+  field.addEventListener("change", () => state.set({ patch_text: field.value.trim() || undefined }));
+
+  function columns() {
+    return by() === "head" ? heads.map((head) => String(numberOfHead(description, head))) : (description.tokens ?? []).map(String);
+  }
+
+  function heatMap() {
+    const word = (/** @type {number} */ column) => `“${description.tokens?.[column]}”`;
+    const nameOf = (/** @type {number} */ layer, /** @type {number} */ column) =>
+      by() === "head" ? nameOfHead({ layer: layers[layer], head: heads[column] }, description) : `what ${word(column)} holds before layer ${numberOfLayer(description, layers[layer])}`;
+    return { ...mapOf({ by: by(), effects, layers: layers.map((layer) => String(numberOfLayer(description, layer))), columns: columns(), nameOf }), nameOf };
+  }
+
+  function show() {
+    const drawn = heatMap();
+    replaced(map, heatTable(drawn, colours));
+    const [top] = strongestCells(effects, 1);
+    const done = effects.filter(Boolean).length;
+    const word = shortened(units[asker()].text, 20);
+    meaning.textContent = measured ? saidOfMeasure(measured, word) : "";
+    if (!top) return;
+    const name = drawn.nameOf(top.layer, top.column);
+    const ends = top.effect < 0 ? "away from" : "of the way to";
+    replaced(said, done < layers.length ? `${done} of ${layers.length} layers computed. So far the strongest: ` : "The strongest: ", `${name}, taken from the other text, moves the answer `, element("b", { text: `${printedShare(Math.abs(top.effect))} %` }), ` ${ends} the other’s.`);
+    strike.hidden = by() !== "head" || done < layers.length;
+    strike.textContent = `Strike out the ${STRUCK} strongest heads`;
+    if (done === layers.length) announce(said.textContent ?? "");
+  }
+
+  function strikeOut() {
+    const chosen = strongestCells(effects, STRUCK).map(({ layer, column }) => ({ layer: layers[layer], head: heads[column] }));
+    state.set({ matter_struck: textOf(chosen), view: "matter" });
+  }
+
+  /** Layer after layer, so that the map fills while it is computed. */
+  function load() {
+    const text = other();
+    if (field.value !== text) field.value = text;
+    choice.set(by());
+    from.set(asker());
+    effects = layers.map(() => null);
+    measured = null;
+    strike.hidden = true;
+    replaced(meaning);
+    replaced(map);
+    if (!text) return replaced(said, "Type this text again with one word replaced by another, such as a name: what the model computes for it is put into this text, piece by piece.");
+    replaced(said, "Reading the other text …");
+    latest(
+      async (signal) => {
+        for (const [place, layer] of layers.entries()) {
+          const { header, arrays } = await source.ask("patching", { text, by: by(), layer, query: units[asker()].first }, { signal, inBackground: place > 0 });
+          if (signal.aborted) return;
+          effects[place] = arrays.effect.toFloat32();
+          measured = header.measured;
+          show();
+        }
+      },
+      () => {},
+      (error) => replaced(said, error.message),
+    );
+  }
+
+  lifetime.add(
+    state.listen((now, then) => {
+      if (now.view === then.view && ["query", "patch_text", "patch_by"].some((name) => now[name] !== then[name])) load();
+    }),
+  );
+  load();
+  const title = () => `Effects of activations from “${shortened(other(), 60)}”`;
+  return {
+    cleanUp() {},
+    about: ABOUT,
+    svg() {
+      const { width, height, parts } = heatSvg(heatMap(), colours, svgText);
+      return svgDocument(width, height, title(), colours.ground, parts);
+    },
+    table: () => ({
+      title: title(),
+      columns: ["layer", by() === "head" ? "head" : "token", "effect"],
+      rows: effects.flatMap((row, place) => Array.from(row ?? [], (effect, column) => [numberOfLayer(description, layers[place]), columns()[column], effect])),
+    }),
+  };
+}
