@@ -88,7 +88,6 @@ def test_a_caption_claims_a_relation_only_if_the_link_can_be_one(
     )
     expect(said).not_to_contain_text("can be")
     page.goto(f"{kids_page.as_uri()}#layer=2&head=8&query=they")
-    page.reload()
     expect(said).to_contain_text("Head 2.8: they → left 0.60 here, which can be subject → verb. In general")
 
 
@@ -227,3 +226,15 @@ def test_an_unknown_model_has_no_questions(show: Callable[..., Page]) -> None:
     page = show("file")
     expect(page.locator(".regard-sentence-said")).to_be_visible()
     expect(page.locator(".regard-roles")).to_have_count(0)
+
+
+def test_the_place_that_a_page_would_open_with_is_kept_after_a_reload(
+    new_page: Callable[..., Page], kids_page: Path
+) -> None:
+    """Asked for by address, it is not the first screen, though it differs from the opening place in nothing."""
+    page = new_page(offline=True)
+    page.goto(f"{kids_page.as_uri()}#layer=3&head=1&query=they")
+    expect(page).to_have_url(f"{kids_page.as_uri()}#view=sentence")
+    page.reload()
+    expect(page.locator(".regard[data-view]")).to_have_attribute("data-view", "sentence")
+    expect(page.locator(".regard-roles-said")).to_contain_text("Head 3.1: they → kids 0.81")

@@ -35,23 +35,25 @@ export function stateAt(address, description, before) {
 
 /**
  * Keeps the address.
- * @param {{state: State, described: () => Description|undefined, lifetime: Lifetime,
- *   host?: Host|null}} options
+ * @param {{state: State, described: () => Description|undefined, usual: (description: Description) => string, lifetime: Lifetime,
+ *   host?: Host|null}} options  usual: the view of a state that names none; an empty address would open the first screen
  */
-export function keepAddress({ state, described, lifetime, host = null }) {
+export function keepAddress({ state, described, usual, lifetime, host = null }) {
   let stop = () => {};
   let isNew = false; // whether the next change is a new entry of the history
   let restoring = false;
   let isWaiting = false; // whether a change is still to be written
+  let since = ""; // the address when that change came
 
   /** @param {Chosen} [chosen] */
   function write(chosen = state.get()) {
     isWaiting = false;
     const description = described();
     if (!description && !host) return;
+    if (location.hash !== since) return; // a navigation whose popstate is still to come
     const own = Object.entries(host?.parts() ?? {}).map(([name, value]) => `${encoded(name)}=${encoded(value)}`);
     const rest = description ? addressOf(chosen, description).slice(1) : "";
-    const wanted = [...own, rest].filter(Boolean).join("&");
+    const wanted = [...own, rest].filter(Boolean).join("&") || (chosen.view === null && description ? `view=${usual(description)}` : "");
     const push = isNew;
     isNew = false;
     if (wanted === location.hash.slice(1)) return;
@@ -70,6 +72,7 @@ export function keepAddress({ state, described, lifetime, host = null }) {
     isNew ||= another;
     stop();
     isWaiting = true;
+    since = location.hash;
     stop = lifetime.after(WAIT, () => write());
   }
 

@@ -171,7 +171,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     }),
   );
   const kept = address
-    ? keepAddress({ state, described: () => shown?.description, lifetime, host: address === true ? null : address })
+    ? keepAddress({ state, described: () => shown?.description, usual: (description) => viewNamed(null, description).name, lifetime, host: address === true ? null : address })
     : null;
 
   /**
