@@ -21,6 +21,8 @@ bin := $(venv)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 install := $(bin)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt
 # Bytecode is kept, whatever the surroundings say: without it every start compiles Regard anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Tests run in JOBS processes: with threads of OpenMP and OpenBLAS besides, which spin while they wait, they take three times as long.
+pytest = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
 
 native_sources := $(wildcard native/*.cpp native/*.h)
 compiler := $(shell command -v "$${CXX:-c++}" || command -v g++ || command -v clang++ || command -v cl)
@@ -44,10 +46,10 @@ demo: $(if $(wheel_at_hand),$(stamps)/wheel,$(installed))  ## set up, then let a
 	@printf '\nNext, in the browser: $(bin)/regard studio\n'
 
 test: $(stamps)/tests $(installed)  ## set up, then run the tests
-	$(bin)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	$(pytest) -m "not slow"
 
 test-all: $(stamps)/tests $(stamps)/notebook $(stamps)/zig $(installed) emulator latex office  ## all tests: sanitizers, the arm64 emulator, LaTeX, LibreOffice and notebooks too
-	REGARD_TEST_ALL=1 $(bin)/python -m pytest -n $(JOBS) --dist worksteal
+	REGARD_TEST_ALL=1 $(pytest)
 
 fuzz: $(stamps)/tests $(installed)  ## property tests with random seeds for MINUTES (10); SEED=… draws a round again
 	$(bin)/python tests/fuzz.py --minutes $(MINUTES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))

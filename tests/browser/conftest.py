@@ -26,6 +26,9 @@ from regard.viewer.queries import Answers
 from regard.viewer.widget import Conversation
 
 HOSTS = ("served", "file", "blob")
+# Every view is drawn on all hosts by test_hosts.py. The tests of one view run on the page that computes by itself;
+# `make test-all` runs them on the other two as well.
+EACH_HOST = ["file", *(pytest.param(host, marks=pytest.mark.slow) for host in HOSTS if host != "file")]
 FLAGS = [
     "--headless",
     "--no-sandbox",

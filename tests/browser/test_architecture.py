@@ -10,9 +10,8 @@ from playwright.sync_api import Page, expect
 
 from regard.layers import Transformer
 
-from .conftest import expect_view, open_view, save_as
+from .conftest import EACH_HOST, expect_view, open_view, save_as
 
-HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
@@ -23,7 +22,7 @@ def opened(page: Page, settle: Settle) -> Page:
     return page
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_model_is_drawn_with_the_current_layer_and_head(
     show: Show, settle: Settle, development: Any, host: str
 ) -> None:

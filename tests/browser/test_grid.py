@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import expect_view, open_view, save_as
+from .conftest import EACH_HOST, expect_view, open_view, save_as
 
-HOSTS = ("served", "file", "blob")
 LAYERS = 40
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -59,7 +58,7 @@ def statistics(reading: Any, layer: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_numbers_of_a_head_are_those_of_numpy(show: Show, development: Any, host: str) -> None:
     page = opened(show, host)
     for layer, head in ((0, 0), (1, 1), (2, 3)):
@@ -147,7 +146,7 @@ def test_the_table_lists_every_head(show: Show) -> None:
     assert waiting.value.path().read_text(encoding="utf-8").count("<image") == 13  # and the chosen one, larger
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_pointing_at_a_map_tells_words_and_weight(show: Show, development: Any, settle: Settle, host: str) -> None:
     page = opened(show, host)
     settle(page)

@@ -15,9 +15,19 @@ from regard.attention import Attention
 from regard.reading import Reading
 from regard.viewer import page as pages
 
-from .conftest import connect_to_python, expect_view, open_adjust, open_view, render_widget, save_as, settled, titles
+from .conftest import (
+    EACH_HOST,
+    HOSTS,
+    connect_to_python,
+    expect_view,
+    open_adjust,
+    open_view,
+    render_widget,
+    save_as,
+    settled,
+    titles,
+)
 
-HOSTS = ("served", "file", "blob")
 VIEWS = ("Heads", "Small maps", "Threads", "Map", "One number", "Words", "Lookup")
 CHOSEN = ".regard-sentence-word[aria-selected=true]"
 Show = Callable[..., Page]
@@ -145,7 +155,7 @@ def test_names_of_words_keep_their_number_apart(show: Show) -> None:
     expect(page.get_by_role("button", name=re.compile(r"^\S+, 0\.\d{3}$")).first).to_be_visible()
 
 
-@pytest.mark.parametrize("host", ["served", "file"])
+@pytest.mark.parametrize("host", EACH_HOST[:2])
 def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     page = show(host, address="#layer=2&head=1&query=they")
     expect(page.get_by_label("Layer", exact=True).locator("select")).to_have_value("2")
@@ -155,7 +165,7 @@ def test_the_address_holds_layer_head_and_word(show: Show, host: str) -> None:
     expect(page).to_have_url(re.compile("#layer=2&head=3&query=they$"))
 
 
-@pytest.mark.parametrize("host", ["served", "file"])
+@pytest.mark.parametrize("host", EACH_HOST[:2])
 def test_the_address_holds_what_if(show: Show, settle: Settle, host: str) -> None:
     page = show(host, address="#view=steps&query=they&steps_divisor=2.5&steps_mask=causal")
     divisor, temperature = page.get_by_label("Divide scores by"), page.get_by_label("Temperature")

@@ -12,9 +12,8 @@ from playwright.sync_api import Page, expect
 from regard import examples
 from regard.teaching.lookup import lookup
 
-from .conftest import expect_view, open_view
+from .conftest import EACH_HOST, expect_view, open_view
 
-HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 ROUNDED = 0.0006
 
@@ -31,7 +30,7 @@ def column(page: Page, place: int) -> list[float]:
     return [float(text.replace("−", "-")) for text in texts]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_shares_are_those_of_python(show: Show, host: str) -> None:
     page = opened(show, host)
     form = lookup(examples.named("jane").content)
@@ -77,7 +76,7 @@ def test_equal_keys_are_added_by_the_hard_lookup_and_a_miss_gives_zero(show: Sho
     expect(page.locator(".regard-lookup-results")).to_contain_text("Enter 3 numbers")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_a_given_lookup_shows_its_keys(show: Show, host: str) -> None:
     page = show(host, "lookup")
     keys = page.locator(".regard-lookup-table tbody th").all_text_contents()
@@ -105,7 +104,7 @@ def test_without_minilm_keys_are_compared_by_spelling(show: Show) -> None:
     expect(page.locator(".regard-lookup-by")).to_contain_text("groups of three letters")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_a_tie_and_a_query_without_a_match_are_said(show: Show, host: str) -> None:
     page = opened(show, host)
     said, values = page.locator(".regard-lookup-said"), page.locator(".regard-lookup-results .regard-lookup-value")
@@ -122,7 +121,7 @@ def test_a_tie_and_a_query_without_a_match_are_said(show: Show, host: str) -> No
     expect(said).to_contain_text("No match")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_lookup_hands_over_to_the_sentence(show: Show, settle: Any, host: str) -> None:
     page = opened(show, host)
     page.get_by_role("button", name="Now the sentence's own queries and keys").click()

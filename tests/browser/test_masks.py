@@ -15,7 +15,7 @@ from regard import masks
 from regard.attention import Attention
 from regard.reading import Reading
 
-from .conftest import open_view
+from .conftest import EACH_HOST, open_view
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -39,7 +39,7 @@ def _one_subject(development: Any) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("layer", range(len(LAYERS)))
-@pytest.mark.parametrize("host", ["served", "file"])
+@pytest.mark.parametrize("host", EACH_HOST[:2])
 def test_masked_keys_are_those_of_the_layer(
     show: Show, settle: Settle, exported: Callable[[Page, str], str], host: str, layer: int
 ) -> None:

@@ -17,9 +17,8 @@ from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
 
-from .conftest import open_view, save_as
+from .conftest import EACH_HOST, open_view, save_as
 
-HOSTS = ("served", "file", "blob")
 WITHIN = {"served": 1e-3, "blob": 1e-3, "file": 5e-3}  # four digits are shown; a page holds 16 bits a number
 LONGEST_TASK = 50_000  # microseconds of the main thread
 Show = Callable[..., Page]
@@ -83,7 +82,7 @@ def shown(page: Page) -> tuple[int, int, float]:
     return query, key, number(weight.inner_text())
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_table_holds_every_weight(show: Show, development: Any, host: str) -> None:
     page = opened(show, host)
     page.get_by_text("These weights as a table").click()
@@ -94,7 +93,7 @@ def test_the_table_holds_every_weight(show: Show, development: Any, host: str) -
     np.testing.assert_allclose(on_screen, expected, rtol=WITHIN[host], atol=1e-5)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_arrow_keys_walk_to_a_cell_and_its_weight_is_said(show: Show, development: Any, host: str) -> None:
     page = opened(show, host)
     stage(page).focus()
@@ -186,7 +185,7 @@ def test_the_mouse_chooses_a_cell_and_a_region(show: Show) -> None:
     expect(page).to_have_url(re.compile(r"matrix_view="))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 @pytest.mark.parametrize("pool", ["Mean", "Max"])
 def test_a_pooled_cell_shows_its_pool_and_the_weight_under_the_pointer(
     show: Show, development: Any, host: str, pool: str

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import open_view, titles
+from .conftest import EACH_HOST, open_view, titles
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -35,7 +35,7 @@ def _more_subjects(development: Any) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("host", ["served", "file", "blob"])
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_every_view_names_layers_and_heads_by_the_models_numbers(show: Show, settle: Settle, host: str) -> None:
     page = show(host, "some")
     for title in titles(page):

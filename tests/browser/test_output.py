@@ -12,9 +12,8 @@ from playwright.sync_api import Page, expect
 
 from regard.models.generate import Sampling
 
-from .conftest import choose_model, expect_view, open_view
+from .conftest import EACH_HOST, choose_model, expect_view, open_view
 
-HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 
@@ -47,7 +46,7 @@ def drag(page: Page, label: str, value: float) -> None:
     )
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_probabilities_of_the_next_token_follow_the_sliders(
     show: Show, settle: Settle, development: Any, host: str
 ) -> None:
@@ -121,7 +120,7 @@ def test_the_studio_continues_the_text(new_page: Callable[..., Page], small_stud
     expect(page.get_by_role("button", name="Continue the text")).to_be_hidden()
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_sentences_are_compared(show: Show, settle: Settle, development: Any, host: str) -> None:
     page = opened(show(host, "encoder"), settle)
     model = development.small_models().encoder()

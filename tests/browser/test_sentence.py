@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import open_view, save_as
+from .conftest import EACH_HOST, open_view, save_as
 
-HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 TWO_DIGITS = 0.005 + 2e-3  # rounding, and what 16 bits in a page may cost
@@ -43,7 +42,7 @@ def choose_head(page: Page, layer: int, head: int) -> None:
     page.wait_for_selector(".regard-sentence-stage:not([aria-busy])")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_weights_of_a_word_are_those_of_the_plain_formula(show: Show, development: Any, host: str) -> None:
     page = show(host)
     choose_head(page, 1, 2)
@@ -53,7 +52,7 @@ def test_the_weights_of_a_word_are_those_of_the_plain_formula(show: Show, develo
     np.testing.assert_allclose(numbers(page, "key"), expected, atol=TWO_DIGITS)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_several_heads_are_averaged_or_shown_apart(show: Show, development: Any, host: str) -> None:
     page = show(host)
     word(page, "query", 10).click()
@@ -117,7 +116,7 @@ def test_moving_by_keyboard_is_announced(show: Show) -> None:
     expect(page.locator("[aria-live=polite]").first).to_contain_text("they looks most at")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_sinks_are_excluded_and_their_weight_is_shown(show: Show, development: Any, host: str) -> None:
     page = show(host)
     choose_head(page, 2, 3)
@@ -189,7 +188,7 @@ def test_the_table_holds_every_digit(show: Show, development: Any) -> None:
     np.testing.assert_allclose(found, plain(development.subject("kids"), 1, [1])[10], atol=1e-6)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_heads_that_link_two_words_are_listed_strongest_first(show: Show, development: Any, host: str) -> None:
     page = show(host, address="#query=they" if host != "blob" else "")
     word(page, "query", 10).click(force=True) if host == "blob" else None
@@ -211,7 +210,7 @@ def test_heads_that_link_two_words_are_listed_strongest_first(show: Show, develo
     expect(panel.locator("[aria-current]")).to_have_attribute("data-at", "2.1")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_norms_means_and_rollout_can_be_shown(show: Show, settle: Settle, development: Any, host: str) -> None:
     page = show(host)
     reading = development.subject("kids")
@@ -236,7 +235,7 @@ def test_norms_means_and_rollout_can_be_shown(show: Show, settle: Settle, develo
     expect(page.locator(".regard-matrix-about")).to_have_text("Rollout through all layers")
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_a_long_text_is_running_text_coloured_by_weight_and_searched(
     show: Show, settle: Settle, development: Any, host: str
 ) -> None:

@@ -18,9 +18,8 @@ from regard.layers import Encoder, Linear, MultiHead, RMSNorm
 from regard.reading import Reading
 
 from ..small_models import writer
-from .conftest import open_adjust, open_view, save_as
+from .conftest import EACH_HOST, open_adjust, open_view, save_as
 
-HOSTS = ("served", "file", "blob")
 E = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], np.float64)
 WORDS = ["The", "cat", "sat"]
 SARAH = ["Keys", "on", "the", "table", "belong", "to", "Sarah"]
@@ -122,7 +121,7 @@ def slide(page: Page, label: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("subject", ["worked", "edited"])
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_the_worked_example_shows_the_numbers_of_the_lecture(show: Show, host: str, subject: str) -> None:
     page = opened(show, host, subject)
     for word in WORDS:
@@ -135,7 +134,7 @@ def test_the_worked_example_shows_the_numbers_of_the_lecture(show: Show, host: s
         assert "".join(column(page, "sum")) == OUTPUTS[word]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_scores_and_weights_of_a_reading_are_those_of_numpy(show: Show, development: Any, host: str) -> None:
     page = opened(show, host, "kids", "they", head=2)
     attention = development.subject("kids").attention(0)
@@ -218,7 +217,7 @@ def test_an_edited_entry_changes_all_that_follows(show: Show) -> None:
     assert column(page, "softmax") == WEIGHTS["cat"]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_typed_matrices_multiply_rows_and_check_calls_the_export_right(show: Show, host: str, tmp_path: Path) -> None:
     """E is 3 × 3, W_Q 3 × 2 and W_V 3 × 5, none symmetric; what the page saves goes back into `regard check`."""
     page = opened(show, host, "uneven", "cat")
@@ -396,7 +395,7 @@ def test_a_query_is_x_times_w_q_with_the_position_added(show: Show, settle: Any,
     )
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_rope_turns_the_query_by_its_position(show: Show, settle: Any, development: Any, host: str) -> None:
     page = opened(show, host, "writer", "scared")
     settle(page)
@@ -481,7 +480,7 @@ def test_one_number_is_the_weight_of_one_word_in_every_step(show: Show, developm
         expect(page.locator("[data-stage-card=score] b")).to_have_text(f"{scores[place]:.2f}".replace("-", "−"))
 
 
-@pytest.mark.parametrize("host", ["served", "file"])
+@pytest.mark.parametrize("host", EACH_HOST[:2])
 def test_matrices_can_be_written_for_lectures_that_multiply_by_the_transpose(
     show: Show, host: str, tmp_path: Path
 ) -> None:
@@ -546,7 +545,7 @@ def test_a_silenced_head_reaches_the_next_token(show: Show, settle: Any, develop
     assert one + other == pytest.approx(total, abs=2e-3) and total == pytest.approx(after_block[0], abs=2e-3)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_a_small_example_can_be_edited_beside_every_text(show: Show, host: str) -> None:
     page = opened(show, host, "kids")
     page.get_by_role("radio", name="A small example to edit").check()

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import open_view
+from .conftest import EACH_HOST, open_view
 
-HOSTS = ("served", "file", "blob")
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
 ROUNDED = 0.0005 + 2e-3
@@ -43,7 +42,7 @@ def bars(page: Page, place: int) -> dict[str, float]:
     return dict(zip(names, map(float, numbers), strict=True))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_what_a_word_gives_and_receives_are_a_row_and_a_column(show: Show, development: Any, host: str) -> None:
     page = opened(show, host)
     choose(page, "they")
@@ -59,7 +58,7 @@ def test_what_a_word_gives_and_receives_are_a_row_and_a_column(show: Show, devel
     assert abs(total - found[:, 10].sum()) < 0.005 + 16 * 2e-3
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", EACH_HOST)
 def test_entropy_along_the_text_can_be_walked(show: Show, development: Any, host: str) -> None:
     page = opened(show, host)
     choose(page, "kids")
