@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EXAMPLES, nextExample, questionOf, swapped } from "../../src/regard/web/views/guess/model.js";
 import {
-  changedHeads, choicesOf, isAlike, keysOf, pile, pileHeight, pilesOf, pileShape, placed, resultOf, spacesOf, tallied, votesOf,
+  ballotOf, bestVote, changedHeads, choicesOf, isAlike, keysOf, placed, sceneOf, spacesOf, tallied, votesOf, withText,
 } from "../../src/regard/web/views/vote/model.js";
+import { goalsOf, pile, pileHeight, pilesOf, pileShape, trayHeight, waitingShape } from "../../src/regard/web/views/vote/piles.js";
+import { layersText, legendOf, resultOf, sayHead } from "../../src/regard/web/views/vote/result.js";
 
 const KIDS = EXAMPLES[0].text;
 const unit = (text, more = {}) => ({ text, first: 0, last: 1, special: false, sink: false, joined: false, ...more });
@@ -121,4 +123,58 @@ test("the result says how many heads agree with a guess, and which word gets mos
   assert.equal(say([0, 1, 9, 1, 0], 1), "You said kids: 1 of 72 heads agrees. Most votes, 9, go to lions.");
   assert.equal(say([0, 12, 8, 14, 0], null), "Of 72 heads, 14 look at so, 12 at kids, 8 at lions.");
   assert.equal(say([0, 0, 0, 0, 0], 1), "No head looks at another word yet.");
+});
+
+const described = (text, more = {}) => {
+  const words = text.split(" ");
+  return { text, layers: 2, heads: 3, tokens: words, words: words.map((_, at) => [at, at + 1]), sinks: [], start: { layer: 0, head: 0, query: words.length - 1 }, ...more };
+};
+const ROOM = { width: 27, height: 84 };
+
+test("a scene says who asks, what was guessed, and which layers have voted", () => {
+  const ballot = { ...ballotOf(described("the kids left they")), votes: votes([0, 1], [0, 2, true], [1, 1], [1, null, true]) };
+  const opening = sceneOf(ballot, { query: null }, ROOM);
+  assert.deepEqual([opening.open, opening.asker, opening.guess, opening.counted], [false, 3, null, 2]);
+  const guessed = sceneOf(ballot, { query: 2, vote_open: true, vote_guess: "kids", vote_layers: 1, vote_apart: true }, ROOM);
+  assert.deepEqual([guessed.open, guessed.asker, guessed.guess, guessed.counted], [true, 2, 1, 1]);
+  assert.deepEqual(guessed.dots.map(({ where }) => where), ["word", "tray", "layer", "layer"]);
+  assert.deepEqual(guessed.counts, [0, 1, 0, 0]);
+  assert.equal(bestVote(ballot.votes, 1).head, 0);
+  assert.equal(bestVote(ballot.votes, 0), null);
+});
+
+test("another text is compared with the one before only while votes are shown, and only if it is alike", () => {
+  const ballot = { ...ballotOf(described("the kids saw the lions")), votes: votes([0, 1], [1, 4]) };
+  const next = withText(ballot, described("the lions saw the kids"), true);
+  assert.deepEqual([next.compared, next.before.counts.get("kids"), next.keys[1]], [true, 1, "lions"]);
+  const scene = sceneOf({ ...next, votes: votes([0, 1], [1, 1]) }, { query: null, vote_open: true }, ROOM);
+  assert.deepEqual([...scene.changed], ["0.0"]);
+  assert.equal(withText(ballot, described("the lions saw the kids"), false).compared, false);
+  assert.equal(withText(ballot, described("birds fly south today now"), true).compared, false);
+});
+
+test("every dot has one goal, and no two dots the same", () => {
+  const ballot = { ...ballotOf(described("the kids left they")), votes: votes([0, 1], [0, 1, true], [0, null, true], [1, 1], [1, 2], [1, 2]) };
+  const at = { words: [{ x: 20, y: 90 }, { x: 60, y: 90 }, { x: 100, y: 90 }, { x: 140, y: 90 }], tray: { x: 0, y: 100, width: 200 }, strip: { x: 0, y: 0 } };
+  for (const [layers, width] of [[undefined, 200], [1, 200], [0, 30]]) {
+    const scene = sceneOf(ballot, { query: null, vote_open: true, vote_layers: layers }, ROOM);
+    const waiting = waitingShape(scene, width);
+    const goals = goalsOf(scene, waiting, at);
+    assert.deepEqual([...goals.keys()].sort(), ["0.0", "0.1", "0.2", "1.3", "1.4", "1.5"]);
+    assert.equal(new Set([...goals.values()].map(({ x, y }) => `${x} ${y}`)).size, 6);
+    for (const dot of scene.dots.filter(({ where }) => where === "layer")) assert.ok(goals.get(`${dot.layer}.${dot.head}`).y < waiting.height);
+    for (const dot of scene.dots.filter(({ where }) => where === "tray")) assert.ok(goals.get(`${dot.layer}.${dot.head}`).y < 100 + trayHeight(scene, 200));
+  }
+});
+
+test("the legend counts who abstains and who is undecided, of the layers that have voted", () => {
+  const units = ["[CLS]", "kids", "they"];
+  const description = described(units.join(" "), { sinks: [0], special: [0] });
+  const ballot = { ...ballotOf(description), votes: votes([0, 1], [0, 1, true], [1, null, true]) };
+  const say = (more) => legendOf(ballot, sceneOf(ballot, { query: 2, vote_open: true, ...more }, ROOM)).map(({ text }) => text);
+  assert.deepEqual(say({}), ["looks here most", "1 of 3 abstain: they look at [CLS] most, and here next", "1 is undecided"]);
+  assert.deepEqual(say({ vote_layers: 1, vote_apart: true }), ["looks here most", "1 of 2 abstain: they look at [CLS] most"]);
+  assert.equal(sayHead(ballot, "0.1"), "Layer 0, head 1 looks at kids (0.50), but more at [CLS]");
+  assert.equal(sayHead(ballot, "1.2"), "Layer 1, head 2 looks at no word more than another");
+  assert.equal(layersText(1, 2), "1 of 2 layers has voted.");
 });

@@ -1,5 +1,5 @@
 /** Controls shared by all views. They are native elements, so the keyboard works as usual. */
-import { element } from "./elements.js";
+import { button, element } from "./elements.js";
 
 const own = Math.random().toString(36).slice(2, 8); // each cell of a notebook has its own copy of this module
 let names = 0;
@@ -82,18 +82,8 @@ export function stepper(label, options, place, choose) {
     { "aria-label": label, onchange: () => go(Number(select.value)) },
     options.map((text, at) => element("option", { value: String(at), text })),
   );
-  const before = element("button", {
-    type: "button",
-    text: "‹",
-    "aria-label": `Previous ${label.toLowerCase()}`,
-    onclick: () => go(now - 1),
-  });
-  const after = element("button", {
-    type: "button",
-    text: "›",
-    "aria-label": `Next ${label.toLowerCase()}`,
-    onclick: () => go(now + 1),
-  });
+  const before = button("‹", () => go(now - 1), { class: null, "aria-label": `Previous ${label.toLowerCase()}` });
+  const after = button("›", () => go(now + 1), { class: null, "aria-label": `Next ${label.toLowerCase()}` });
   let now = place;
   /** @param {number} to */
   function show(to) {

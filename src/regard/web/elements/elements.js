@@ -21,6 +21,11 @@ export function element(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
+/** A button. @param {string} text @param {((event: MouseEvent) => void)|null} onclick @param {Attributes} [attributes] @param {...Children} children */
+export function button(text, onclick, attributes = {}, ...children) {
+  return element("button", { type: "button", class: "regard-button", text, onclick, ...attributes }, ...children);
+}
+
 /**
  * An SVG element.
  * @template {keyof SVGElementTagNameMap} Name

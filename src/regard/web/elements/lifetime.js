@@ -86,21 +86,22 @@ export function makeLifetime() {
 }
 
 /**
- * Requests of which only the latest counts: a new one cancels the previous one.
+ * Requests of which only the latest counts: a new one cancels the previous one, as `latest.cancel()` does.
  * @param {Lifetime} lifetime
  */
 export function latestOnly(lifetime) {
   /** @type {AbortController|null} */
   let current = null;
-  lifetime.add(() => current?.abort());
+  const cancel = () => current?.abort();
+  lifetime.add(cancel);
   /**
    * @template T
    * @param {(signal: AbortSignal) => Promise<T>} ask
    * @param {(answer: T) => void} take
    * @param {(error: Error) => void} [fail]
    */
-  return async function latest(ask, take, fail) {
-    current?.abort();
+  async function latest(ask, take, fail) {
+    cancel();
     const mine = new AbortController();
     current = mine;
     try {
@@ -111,5 +112,6 @@ export function latestOnly(lifetime) {
       if (!fail) throw error;
       fail(/** @type {Error} */ (error));
     }
-  };
+  }
+  return Object.assign(latest, { cancel });
 }

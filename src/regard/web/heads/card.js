@@ -1,5 +1,5 @@
 /** One head in detail: what it is known for, its map on a sentence, its statistics among all heads, and examples. */
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
 import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
@@ -143,7 +143,7 @@ export function makeCard(atlas, colours, announce, plot) {
         return element(
           "tr",
           {},
-          element("th", { scope: "row" }, element("button", { type: "button", class: "regard-link", text: name, title: `${meaning}. Show it across`, onclick: () => plot(name) })),
+          element("th", { scope: "row" }, button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` })),
           element("td", {}, strip(model, name, one, axis)),
           element("td", {
             class: "regard-number",

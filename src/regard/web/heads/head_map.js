@@ -1,6 +1,6 @@
 /** All heads of a model on one screen: a cell for each, coloured by its pattern or by a metric. */
 import { walkable } from "../elements/controls.js";
-import { element } from "../elements/elements.js";
+import { button, element } from "../elements/elements.js";
 import { printedNumber } from "../maths/numbers.js";
 import { NONE, axisOf, patternOf, nameOf, shareOf, short, showsPattern } from "./model.js";
 
@@ -16,7 +16,7 @@ export const BY_PATTERN = "pattern";
 export function makeHeadMap(atlas, model, colours, colourOf, choose) {
   const cells = model.all.map((one) => ({
     one,
-    button: element("button", { type: "button", class: "regard-heads-cell", tabindex: "-1", onclick: () => choose(one) }),
+    button: button("", () => choose(one), { class: "regard-heads-cell", tabindex: "-1" }),
   }));
   const box = element("div", { class: "regard-heads-map", role: "group", "aria-label": `All heads of ${model.name}` });
   box.style.setProperty("--regard-across", String(model.heads));

@@ -1,6 +1,6 @@
 /** What heads do: dots over two metrics, the whole model on one screen, one head in detail; one model or two. */
 import { makeColours } from "../elements/colours.js";
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount } from "../maths/numbers.js";
 import { makeHeader, themeSwitch } from "../page/toolbar.js";
@@ -52,23 +52,14 @@ export function showHeads(el, frame) {
     const up = chooser("Up", names, chosen.y, (value) => change({ y: value }));
     const by = chooser("Colour cells by", [{ value: BY_PATTERN, text: "pattern" }, ...names], chosen.by, (value) => change({ by: value }));
     const meaning = element("p", { class: "regard-note" });
-    const below = element("button", {
-      type: "button",
-      class: "regard-button regard-heads-below",
-      onclick: () => card.el.scrollIntoView({ block: "start" }),
-    });
-    const swap = element("button", { type: "button", class: "regard-button", text: "⇄ Swap", onclick: () => change({ x: chosen.y, y: chosen.x }) });
+    const below = button("", () => card.el.scrollIntoView({ block: "start" }), { class: "regard-button regard-heads-below" });
+    const swap = button("⇄ Swap", () => change({ x: chosen.y, y: chosen.x }));
     const patterns = legend.map(({ name, count }) => {
       const dot = element("i");
       dot.style.setProperty("background", name === NONE ? "transparent" : colourOf(name));
-      const button = element(
-        "button",
-        { type: "button", class: "regard-heads-pattern", title: "Show only heads with this pattern", onclick: () => change({ only: chosen.only === name ? null : name }) },
-        dot,
-        `${name} `,
-        element("span", { class: "regard-quiet", text: String(count) }),
-      );
-      return { name, button };
+      const toggle = () => change({ only: chosen.only === name ? null : name });
+      const quiet = element("span", { class: "regard-quiet", text: String(count) });
+      return { name, el: button("", toggle, { class: "regard-heads-pattern", title: "Show only heads with this pattern" }, dot, `${name} `, quiet) };
     });
     const captioned = (/** @type {import("./model.js").Model} */ model, /** @type {Element} */ plot) =>
       element("figure", { class: "regard-heads-figure" }, atlas.models.length > 1 ? element("figcaption", { text: model.name }) : null, plot);
@@ -81,7 +72,7 @@ export function showHeads(el, frame) {
         meaning,
         element("div", { class: "regard-heads-plots" }, models.map(({ model, scatter }) => captioned(model, scatter.el))),
         below,
-        element("div", { class: "regard-heads-legend", role: "group", "aria-label": "Patterns" }, patterns.map(({ button }) => button)),
+        element("div", { class: "regard-heads-legend", role: "group", "aria-label": "Patterns" }, patterns.map((pattern) => pattern.el)),
         element("h2", { class: "regard-subtitle", text: "The whole model: layers down, heads across" }),
         element("div", { class: "regard-bar" }, by.el),
         element("div", { class: "regard-heads-maps" }, models.map(({ model, map }) => captioned(model, map.el))),
@@ -111,7 +102,7 @@ export function showHeads(el, frame) {
       const said = (/** @type {string} */ name) => atlas.metrics.find((metric) => metric.name === name)?.meaning ?? "";
       replaced(meaning, element("b", { text: chosen.x }), `: ${said(chosen.x)}. `, element("b", { text: chosen.y }), `: ${said(chosen.y)}.`);
       below.textContent = `${chosen.one.layer}.${chosen.one.head}: ${nameOf(chosen.model, chosen.one)} ↓`;
-      for (const { name, button } of patterns) button.setAttribute("aria-pressed", String(chosen.only === name));
+      for (const { name, el: pattern } of patterns) pattern.setAttribute("aria-pressed", String(chosen.only === name));
       for (const { model, scatter, map } of models) {
         const one = model === chosen.model ? chosen.one : null;
         scatter.show(chosen.x, chosen.y, one, chosen.only);

@@ -174,10 +174,7 @@ class ModelPage {
 
   #cancel() {
     this.model.cancel();
-    this.#latest(
-      () => Promise.resolve(null),
-      () => {},
-    );
+    this.#latest.cancel();
     this.#refuse("Cancelled: what was loaded stays.", [{ text: "Go on", act: () => this.#read(this.bar.text()) }]);
   }
 }

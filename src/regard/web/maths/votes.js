@@ -31,6 +31,17 @@ export function voteOf(row, { sinks = [], own = null } = {}) {
   return { word, weight, abstains: inSinks >= largest * (1 - TIE) };
 }
 
+/** @param {HeadPlace} head */
+export function nameOf({ layer, head }) {
+  return `${layer}.${head}`;
+}
+
+/** @param {string} name @returns {HeadPlace} */
+export function headOf(name) {
+  const [layer, head] = name.split(".").map(Number);
+  return { layer, head };
+}
+
 /** How many votes each word has. @param {Vote[]} votes @param {number} words @returns {number[]} */
 export function countsOf(votes, words) {
   const counts = Array(words).fill(0);

@@ -1,10 +1,11 @@
 /** A card of 1200 × 630, the size of link previews: the sentence with its votes, and what the heads say. */
 import { countsOf } from "../maths/votes.js";
-import { unitOf, unitsOf } from "../elements/words.js";
+import { unitsOf } from "../elements/words.js";
 import { questionOf } from "../views/guess/model.js";
-import { counted, spacesOf, votesOf } from "../views/vote/model.js";
+import { askerOf, spacesOf } from "../views/vote/model.js";
+import { counted } from "../views/vote/result.js";
+import { askVotes } from "../views/vote/source.js";
 import { svgText } from "./export.js";
-import { keptLayers } from "./state.js";
 
 const [WIDTH, HEIGHT, MARGIN] = [1200, 630, 72];
 const SIZES = [60, 52, 44, 38, 32, 27, 23]; // of the sentence, largest first
@@ -22,16 +23,12 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
  * What the card of a reading says: of the guessed word; else of the one with most votes that is not next to the asking one.
  * @param {Source} source @param {Description} description @param {Chosen} chosen @returns {Promise<Card>}
  */
-export async function cardOf(source, description, { query, vote_guess: guess }) {
+export async function cardOf(source, description, chosen) {
   const units = unitsOf(description, "word");
-  const chosen = unitOf(units, query);
-  const asker = chosen >= 0 && !units[chosen].sink ? chosen : unitOf(units, description.start?.query ?? null);
-  const at = units[asker].first - (description.first_query ?? 0);
-  const layers = keptLayers(description);
-  const answers = await Promise.all(layers.map((layer) => source.ask("row", { layer, query: at, by: "word" })));
-  const rows = answers.map(({ header, arrays }, place) => ({ layer: layers[place], heads: header.heads, rows: arrays.weight.toFloat32() }));
-  const votes = votesOf(rows, units, asker);
+  const asker = askerOf(units, chosen, description);
+  const votes = await askVotes(source, description, { units, asker });
   const counts = countsOf(votes, units.length);
+  const guess = chosen.vote_guess;
   const guessed = guess ? units.findIndex(({ text }) => String(guess).startsWith(text)) : -1;
   const order = counts.map((_, word) => word).sort((one, other) => counts[other] - counts[one] || one - other);
   const said = guessed >= 0 ? guessed : (order.find((word) => counts[word] && Math.abs(word - asker) > 1) ?? order[0]);
@@ -45,7 +42,7 @@ export async function cardOf(source, description, { query, vote_guess: guess }) 
 }
 
 /** "12 of 72 heads say kids. You?" @param {NonNullable<Card["says"]>} says */
-export function saidOnCard({ count, heads, word }) {
+function saidOnCard({ count, heads, word }) {
   return `${count} of ${counted(heads)} ${count === 1 ? "says" : "say"} ${word}. You?`;
 }
 

@@ -1,6 +1,6 @@
 /** Choosers above every view: layer, heads, words or tokens. */
 import { segments, stepper, walkable } from "../elements/controls.js";
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";
@@ -71,29 +71,16 @@ function headChooser(state, description, several, lifetime, colours) {
   const row = element("div", { class: "regard-heads", role: "group" });
   const all = keptHeads(description);
   const buttons = Array.from({ length: description.heads }, (_, head) =>
-    element("button", {
-      type: "button",
+    button(String(numberOfHead(description, head)), () => pick(head), {
       class: "regard-head",
-      text: String(numberOfHead(description, head)),
       "aria-label": `Head ${numberOfHead(description, head)}`,
       disabled: !all.includes(head),
       title: all.includes(head) ? null : "Not kept in this page",
       style: { "--regard-head": colours.head(head), "--regard-on-head": colours.contrast(colours.head(head)) },
-      onclick: () => pick(head),
     }),
   );
-  const many = element("button", {
-    type: "button",
-    class: "regard-head regard-head-many",
-    text: "several",
-    onclick: switchMany,
-  });
-  const every = element("button", {
-    type: "button",
-    class: "regard-head regard-head-many",
-    text: "all",
-    onclick: () => state.set({ heads: all }),
-  });
+  const many = button("several", switchMany, { class: "regard-head regard-head-many" });
+  const every = button("all", () => state.set({ heads: all }), { class: "regard-head regard-head-many" });
 
   function switchMany() {
     const { head, heads } = state.get();

@@ -1,5 +1,5 @@
 /** The first screen: when a page opens with it, and whether someone has been here before. */
-import { element } from "../elements/elements.js";
+import { button, element } from "../elements/elements.js";
 import { shortened } from "../elements/words.js";
 
 const KEPT_VIEW = "regard-view";
@@ -18,7 +18,7 @@ export function invitation(text, reason, ways) {
     element(
       "div",
       { class: "regard-vote-actions" },
-      ways.map(({ text: name, act }) => element("button", { type: "button", class: "regard-vote-action", "data-kind": "main", text: name, onclick: act })),
+      ways.map(({ text: name, act }) => button(name, act, { class: "regard-vote-action", "data-kind": "main" })),
     ),
   );
 }

@@ -3,7 +3,7 @@ import { keepAddress, stateAt } from "./address.js";
 import { choosers } from "./choosers.js";
 import { fly, positionsOf } from "../elements/dots.js";
 import { makeColours } from "../elements/colours.js";
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { loadKernel } from "../engine/kernel.js";
 import { invitation, keepAdjust, keepView, keptAdjust, openingView } from "./front.js";
 import { levelBar, makeHeader, menuOf, themeSwitch, titleOf } from "./toolbar.js";
@@ -44,16 +44,10 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   loaded.catch(() => {}); // `show` says why
   const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
   const [tabs, menu, save] = ["regard-tabs", "regard-menu", "regard-share"].map((name) => element("div", { class: name }));
-  const adjust = element("button", {
-    type: "button",
-    class: "regard-button regard-adjust-button",
-    text: "Adjust",
-    "aria-expanded": "false",
-    onclick: () => {
-      setAdjusting(parts.adjust.hidden);
-      if (remember) keepAdjust(!parts.adjust.hidden);
-    },
-  });
+  const adjust = button("Adjust", () => {
+    setAdjusting(parts.adjust.hidden);
+    if (remember) keepAdjust(!parts.adjust.hidden);
+  }, { class: "regard-button regard-adjust-button", "aria-expanded": "false" });
   const parts = {
     top: makeHeader({ navigation: tabs, tools: [menu, save, adjust] }),
     host: element("div", { class: "regard-host" }), // of the host: a text to read
@@ -62,12 +56,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     adjust: element("section", { class: "regard-adjust", "aria-label": "Adjust", hidden: true }),
     view: element("section", { class: "regard-view", role: "tabpanel", tabindex: "-1" }),
   };
-  const skip = element("button", {
-    type: "button",
-    class: "regard-skip",
-    text: "Skip to the view",
-    onclick: () => parts.view.focus(),
-  });
+  const skip = button("Skip to the view", () => parts.view.focus(), { class: "regard-skip" });
   const root = element("div", { class: "regard", "aria-busy": "true" }, skip, Object.values(parts), live);
   el.append(root);
   lifetime.add(() => root.remove());

@@ -1,5 +1,5 @@
 /** What heads do: in general, as a treebank says, and in this text; heads chosen by a question such as "whose". */
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { latestOnly } from "../elements/lifetime.js";
 import { strongest } from "../maths/links.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
@@ -49,13 +49,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   const latest = latestOnly(lifetime);
   const said = element("p", { class: "regard-roles-said", role: "status" });
   const buttons = known.asks.map((ask) =>
-    element("button", {
-      type: "button",
-      class: "regard-head regard-head-many",
-      text: ask.name,
-      title: ask.answers[0] ? saidHere(ask.answers[0]) : ask.nothing,
-      onclick: () => choose(ask),
-    }),
+    button(ask.name, () => choose(ask), { class: "regard-head regard-head-many", title: ask.answers[0] ? saidHere(ask.answers[0]) : ask.nothing }),
   );
 
   /** @param {RoleQuestion} ask */
@@ -110,7 +104,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   /** Reads the example, where the host can. @param {RoleQuestion} ask */
   function tryButton({ example, nothing }) {
     if (!read || !nothing.includes(example)) return null;
-    return element("button", { type: "button", class: "regard-link", text: "Read it", onclick: () => read(example) });
+    return button("Read it", () => read(example), { class: "regard-link" });
   }
 
   /** What the shown head links here, and what it is known for in general. */
@@ -145,7 +139,7 @@ export function roles(state, description, uses, lifetime, source, read) {
     const before = place ? " · " : "";
     if (!isShown(answer)) {
       const go = () => state.set({ ...pictureOf(answer), roles_asked: state.get().roles_asked });
-      return [before, element("button", { type: "button", class: "regard-link", text: `${arrow} ${layer}.${head}`, title: saidHere(answer), onclick: go })];
+      return [before, button(`${arrow} ${layer}.${head}`, go, { class: "regard-link", title: saidHere(answer) })];
     }
     if (!scored)
       return [before, element("strong", { text: `layer ${layer}, head ${head} links ${saidHere(answer)}` }), `. ${unscored}`];

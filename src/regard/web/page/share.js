@@ -1,5 +1,5 @@
 /** Share: the picture and the numbers of a view as files, an address that opens it, a card for messages, a page of its own. */
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { vote } from "../views/vote/view.js";
 import { cardOf, cardSvg } from "./card.js";
 import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
@@ -58,7 +58,7 @@ function waysToShare({ source, description, state, sharing, announce, colours })
     announce(said.textContent ?? "");
   };
   const line = (/** @type {string} */ text, /** @type {string} */ about, /** @type {() => void} */ onclick) =>
-    element("div", { class: "regard-share-line" }, element("button", { type: "button", class: "regard-button", text, onclick }), element("span", { class: "regard-note", text: about }));
+    element("div", { class: "regard-share-line" }, button(text, onclick), element("span", { class: "regard-note", text: about }));
 
   const name = fileName(description.text || description.title || "attention");
   const isShort = (description.tokens?.length ?? 0) <= MOST_TOKENS && description.kind === "reading" && Boolean(description.text);
@@ -134,27 +134,20 @@ function exportButtons(shown, state, announce, colours) {
     { name: "LaTeX", able: drawn?.table, make: async () => ["tex", "application/x-tex", toLatex(await table())] },
   ];
   const buttons = kinds.map(({ name, able, make }) =>
-    element("button", {
-      type: "button",
-      class: "regard-button",
-      text: name,
-      disabled: !able,
-      title: able ? null : "Not available in this view",
-      onclick: async () => {
-        try {
-          const [ending, type, content] = await make();
-          const { description, view } = shown();
-          handOver(
-            content,
-            `${fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`)}.${ending}`,
-            type,
-          );
-          announce(`${name} saved`);
-        } catch (error) {
-          announce(/** @type {Error} */ (error).message);
-        }
-      },
-    }),
+    button(name, async () => {
+      try {
+        const [ending, type, content] = await make();
+        const { description, view } = shown();
+        handOver(
+          content,
+          `${fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`)}.${ending}`,
+          type,
+        );
+        announce(`${name} saved`);
+      } catch (error) {
+        announce(/** @type {Error} */ (error).message);
+      }
+    }, { disabled: !able, title: able ? null : "Not available in this view" }),
   );
   return element("div", { class: "regard-export", role: "group", "aria-label": "Export" }, buttons);
 }

@@ -1,6 +1,6 @@
 /** The header: levels of the zoom, the menu beside it, theme. */
 import { walkable } from "../elements/controls.js";
-import { element } from "../elements/elements.js";
+import { button, element } from "../elements/elements.js";
 import { numberOfHead, numberOfLayer } from "./state.js";
 import { printable, shortened } from "../elements/words.js";
 
@@ -43,16 +43,10 @@ export function menuOf(description, places, theme) {
     shown?.title ?? "More",
     { class: "regard-more", "aria-current": shown ? "page" : null, "aria-label": shown ? `More: ${shown.title}` : "More" },
     places.map(({ title, isShown, go }) =>
-      element("button", {
-        type: "button",
-        class: "regard-menu-item",
-        "aria-current": isShown ? "page" : null,
-        text: title,
-        onclick: () => {
-          menu.open = false;
-          go();
-        },
-      }),
+      button(title, () => {
+        menu.open = false;
+        go();
+      }, { class: "regard-menu-item", "aria-current": isShown ? "page" : null }),
     ),
     element("div", { class: "regard-menu-foot" }, element("p", { class: "regard-about", text: factsOf(description) }), certificateOf(description), theme),
   );
@@ -132,18 +126,15 @@ export function levelBar(levels, chosen, go, panel) {
   const idOf = (/** @type {string} */ name) => `${panel.id}-${name}`;
   const tabs = levels.map(({ name, title, about }, place) => {
     const on = name === chosen;
-    return element("button", {
-      type: "button",
+    return button(title, () => change(name), {
+      class: "regard-tab",
       role: "tab",
       id: idOf(name),
-      class: "regard-tab",
       "data-level": name,
       "aria-selected": String(on),
       "aria-controls": panel.id,
       tabindex: on || (!chosen && !place) ? "0" : "-1",
       title: about,
-      text: title,
-      onclick: () => change(name),
     });
   });
   if (chosen) panel.setAttribute("aria-labelledby", idOf(chosen));
@@ -179,13 +170,13 @@ export function themeSwitch(root, remember, lifetime, changed) {
   let chosen = /** @type {"auto"|"light"|"dark"} */ ((remember && kept()) || "auto");
   if (!(chosen in THEMES)) chosen = "auto";
   const now = () => (chosen === "auto" ? (system.matches ? "dark" : "light") : chosen);
-  const button = element("button", { type: "button", class: "regard-button regard-theme", onclick: next });
+  const el = button("", next, { class: "regard-button regard-theme" });
   function apply() {
     const { icon, text } = THEMES[chosen];
     root.setAttribute("data-theme", now());
-    button.textContent = icon;
-    button.setAttribute("aria-label", `Theme: ${text}`);
-    button.title = `Theme: ${text}. Click to change.`;
+    el.textContent = icon;
+    el.setAttribute("aria-label", `Theme: ${text}`);
+    el.title = `Theme: ${text}. Click to change.`;
   }
   function next() {
     const order = /** @type {(keyof typeof THEMES)[]} */ (system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"]);
@@ -200,7 +191,7 @@ export function themeSwitch(root, remember, lifetime, changed) {
     changed();
   });
   apply();
-  return { el: button, now: /** @type {() => "light"|"dark"} */ (now) };
+  return { el, now: /** @type {() => "light"|"dark"} */ (now) };
 }
 
 function kept() {

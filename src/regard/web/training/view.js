@@ -1,7 +1,7 @@
 /** A training run over its steps: loss and accuracy, every head's map, the selected head. */
 import { makeColours } from "../elements/colours.js";
 import { segments, slider, walkable } from "../elements/controls.js";
-import { element, replaced } from "../elements/elements.js";
+import { button, element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { makeHeader, themeSwitch } from "../page/toolbar.js";
@@ -54,14 +54,8 @@ export function showTraining(el, frame, { isPage = true } = {}) {
     const said = (/** @type {number} */ at) =>
       `step ${printedCount(film.steps[at])} of ${printedCount(film.steps[last])}`;
     const time = slider("Step", { least: 0, most: last, step: 1, value: chosen.at, said }, (at) => go(at));
-    const play = element("button", { type: "button", class: "regard-button", "data-kind": "main", text: "▶ Play", onclick: toggle });
-    const jump = element("button", {
-      type: "button",
-      class: "regard-button",
-      text: "Where it is learned",
-      title: "The snapshot at which right answers rise fastest",
-      onclick: () => go(steepest(film)),
-    });
+    const play = button("▶ Play", toggle, { "data-kind": "main" });
+    const jump = button("Where it is learned", () => go(steepest(film)), { title: "The snapshot at which right answers rise fastest" });
     const numbers = element("p", { class: "regard-training-numbers" });
     const roles = element("div", { class: "regard-training-roles" });
     const probes = segments(
@@ -77,16 +71,15 @@ export function showTraining(el, frame, { isPage = true } = {}) {
     const cells = film.all.map((one) => {
       const canvas = element("canvas", { class: "regard-grid-map" });
       const caption = element("span", { class: "regard-grid-caption" });
-      const button = element("button", { type: "button", class: "regard-grid-cell", onclick: () => select(one) }, canvas, caption);
-      return { one, canvas, caption, button };
+      return { one, canvas, caption, el: button("", () => select(one), { class: "regard-grid-cell" }, canvas, caption) };
     });
     const box = element("div", { class: "regard-grid-box regard-grid-model", role: "group", "aria-label": "Heads" });
     box.style.setProperty("--regard-across", String(film.heads));
-    for (const { one, button } of cells) {
+    for (const { one, el } of cells) {
       if (!one.head) box.append(element("span", { class: "regard-grid-layer", text: `Layer ${one.layer}` }));
-      box.append(button);
+      box.append(el);
     }
-    walkable(box, () => cells.map(({ button }) => button));
+    walkable(box, () => cells.map((cell) => cell.el));
     head.selects((query) => {
       chosen.query = query;
       show();
@@ -147,10 +140,10 @@ export function showTraining(el, frame, { isPage = true } = {}) {
           role ? element("span", { class: "regard-grid-number", text: printedNumber(role.accuracy) }) : null,
         );
         const on = cell.one === one;
-        cell.button.setAttribute("aria-pressed", String(on));
-        cell.button.tabIndex = on ? 0 : -1;
+        cell.el.setAttribute("aria-pressed", String(on));
+        cell.el.tabIndex = on ? 0 : -1;
         const name = `Layer ${cell.one.layer}, head ${cell.one.head}`;
-        cell.button.setAttribute("aria-label", role ? `${name}: ${role.relation} ${printedNumber(role.accuracy)}` : name);
+        cell.el.setAttribute("aria-label", role ? `${name}: ${role.relation} ${printedNumber(role.accuracy)}` : name);
       }
       head.show(at, probe, one, chosen.query);
     }
@@ -263,18 +256,6 @@ function rolesOf(film, at, lines, select) {
     const colour = lines.share.find((line) => line.name === name)?.colour;
     const share = element("span", { style: { width: `${100 * best.accuracy}%`, background: colour } });
     const bar = element("span", { class: "regard-training-bar" }, share);
-    return element(
-      "button",
-      {
-        type: "button",
-        class: "regard-training-role",
-        title: "Select this head",
-        onclick: () => select(film.all[best.layer * film.heads + best.head]),
-      },
-      element("span", { class: "regard-training-relation", text: name }),
-      bar,
-      element("span", { class: "regard-number", text: printedNumber(best.accuracy) }),
-      element("span", { class: "regard-quiet", text: `head ${best.layer}.${best.head}` }),
-    );
+    return button("", () => select(film.all[best.layer * film.heads + best.head]), { class: "regard-training-role", title: "Select this head" }, element("span", { class: "regard-training-relation", text: name }), bar, element("span", { class: "regard-number", text: printedNumber(best.accuracy) }), element("span", { class: "regard-quiet", text: `head ${best.layer}.${best.head}` }));
   });
 }

@@ -1,6 +1,6 @@
 /** The input bar: text and model. */
 import { uniqueId } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { megabytes } from "../../maths/numbers.js";
 import { closesOutside } from "../../page/toolbar.js";
 
@@ -11,135 +11,31 @@ export const SENTENCES = [
   "jane visits africa",
 ];
 
+const MOST_HEIGHT = 120; // pixels of the box
+
 /**
  * chosen, opened  where there are several models, and where files can be opened
- * @param {{typed: (text: string) => void, chosen?: (model: string) => void, opened?: (file: File) => void, generate: () => void,
- *   cancel: () => void}} act
+ * @typedef {{typed: (text: string) => void, chosen?: (model: string) => void, opened?: (file: File) => void, generate: () => void,
+ *   cancel: () => void}} BarActs
+ * @param {BarActs} act
  */
 export function makeBar(act) {
-  const ids = { text: uniqueId("text"), model: uniqueId("model") };
-  const text = element("textarea", {
-    id: ids.text,
-    rows: "1",
-    dir: "auto",
-    spellcheck: "false",
-    placeholder: "Type or paste a text",
-  });
-  /** @type {ListedModel[]} */
-  let models = [];
-  const model = element("select", {
-    id: ids.model,
-    onchange: () => {
-      menu.open = false;
-      nameModel();
-      act.chosen?.(model.value);
-    },
-  });
-  const file = element("input", { type: "file", class: "regard-unseen", tabindex: "-1", "aria-hidden": "true" });
-  file.addEventListener("change", () => {
-    if (file.files?.[0]) act.opened?.(file.files[0]);
-    file.value = "";
-  });
-  const open = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Open a file…",
-    hidden: !act.opened,
-    onclick: () => file.click(),
-  });
-  const generate = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Continue the text",
-    hidden: true,
-    onclick: act.generate,
-  });
-  const progress = element("progress", { max: "1", "aria-label": "Progress" });
-  const message = element("span", { class: "regard-studio-message" });
-  const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", onclick: act.cancel });
-  const work = element("div", { class: "regard-studio-work", role: "status", hidden: true }, progress, message, cancel);
-  const sentence = element("p", {});
-  const actions = element("div", { class: "regard-studio-ways" });
-  const problem = element("div", { class: "regard-error regard-studio-problem", role: "alert", hidden: true }, sentence, actions);
+  const id = uniqueId("text");
+  const box = element("textarea", { id, rows: "1", dir: "auto", spellcheck: "false", placeholder: "Type or paste a text" });
+  const label = element("label", { for: id, class: "regard-unseen", text: "Text" });
   const examples = element(
     "div",
     { class: "regard-studio-examples", role: "group", "aria-label": "Examples" },
     element("span", { class: "regard-label", text: "Try", "aria-hidden": "true" }),
-    SENTENCES.map((sentence) =>
-      element("button", {
-        type: "button",
-        class: "regard-studio-example",
-        text: sentence,
-        onclick: () => fill(sentence),
-      }),
-    ),
+    SENTENCES.map((sentence) => button(sentence, () => fill(sentence), { class: "regard-studio-example" })),
   );
-  const summary = element("summary", {});
-  const menu = element(
-    "details",
-    { class: "regard-popover regard-studio-menu" },
-    summary,
-    element(
-      "div",
-      { class: "regard-studio-actions" },
-      act.chosen && element("div", { class: "regard-studio-model" }, element("label", { for: ids.model, class: "regard-label", text: "Model" }), model),
-      open,
-      generate,
-      file,
-    ),
-  );
-  menu.hidden = !act.opened;
-  closesOutside(menu);
-  menu.addEventListener("click", (/** @type {Event} */ event) => {
-    if (event.target === open || event.target === generate) menu.open = false;
+  const [menu, work, problem] = [makeMenu(act), makeWork(act.cancel), makeProblem()];
+  const top = element("div", { class: "regard-studio-top" }, element("div", { class: "regard-field regard-studio-text" }, label, box), menu.el);
+  const el = element("div", { class: "regard-studio" }, top, examples, work.el, problem.el);
+  box.addEventListener("input", () => {
+    fit();
+    act.typed(box.value);
   });
-  text.addEventListener("input", () => {
-    grow();
-    act.typed(text.value);
-  });
-
-  /** The menu is called by the model that reads. */
-  function nameModel() {
-    summary.textContent = model.value || "⋯";
-    summary.title = "More actions";
-    summary.setAttribute("aria-label", ["More actions", model.value].filter(Boolean).join(": "));
-  }
-  nameModel();
-
-  /** Reads a text, with another model if it is there. @param {string} sentence @param {string} [wanted] */
-  function fill(sentence, wanted) {
-    if (wanted && models.some(({ name, here }) => name === wanted && here !== false)) model.value = wanted;
-    nameModel();
-    text.value = sentence;
-    grow();
-    act.typed(sentence);
-  }
-
-  /** Fits the box to the text; examples are offered while it is empty. */
-  function grow() {
-    text.style.height = "auto";
-    text.style.height = `${Math.min(text.scrollHeight + 2, 120)}px`;
-    examples.hidden = Boolean(text.value.trim());
-  }
-
-  const el = element(
-    "div",
-    { class: "regard-studio" },
-    element(
-      "div",
-      { class: "regard-studio-top" },
-      element(
-        "div",
-        { class: "regard-field regard-studio-text" },
-        element("label", { for: ids.text, class: "regard-unseen", text: "Text" }),
-        text,
-      ),
-      menu,
-    ),
-    examples,
-    work,
-    problem,
-  );
   el.addEventListener("dragover", (event) => event.preventDefault());
   el.addEventListener("drop", (event) => {
     if (!act.opened || !event.dataTransfer?.files.length) return;
@@ -147,60 +43,127 @@ export function makeBar(act) {
     act.opened(event.dataTransfer.files[0]);
   });
 
+  /** Fits the box to the text; examples are offered while it is empty. */
+  function fit() {
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight + 2, MOST_HEIGHT)}px`;
+    examples.hidden = Boolean(box.value.trim());
+  }
+
+  /** Sets the text without reading it. @param {string} text */
+  function setText(text) {
+    box.value = text;
+    fit();
+  }
+
+  /** Reads a text, with another model if it is there. @param {string} text @param {string} [model] */
+  function fill(text, model) {
+    if (model) menu.setModelHere(model);
+    setText(text);
+    act.typed(text);
+  }
+
+  const { model, setModel, setModels, setWrites } = menu;
+  return { el, fill, text: () => box.value, setText, model, setModel, setModels, setWrites, setWork: work.set, setProblem: problem.set };
+}
+
+/** The menu beside the text, called by the model that reads. @param {BarActs} act */
+function makeMenu({ chosen, opened, generate }) {
+  const id = uniqueId("model");
+  /** @type {ListedModel[]} */
+  let listed = [];
+  const model = element("select", {
+    id,
+    onchange: () => {
+      el.open = false;
+      nameModel();
+      chosen?.(model.value);
+    },
+  });
+  const file = element("input", {
+    type: "file",
+    class: "regard-unseen",
+    tabindex: "-1",
+    "aria-hidden": "true",
+    onchange: () => {
+      if (file.files?.[0]) opened?.(file.files[0]);
+      file.value = "";
+    },
+  });
+  const closing = (/** @type {() => void} */ act) => () => {
+    el.open = false;
+    act();
+  };
+  const open = button("Open a file…", closing(() => file.click()), { hidden: !opened });
+  const writes = button("Continue the text", closing(generate), { hidden: true });
+  const choice = chosen && element("div", { class: "regard-studio-model" }, element("label", { for: id, class: "regard-label", text: "Model" }), model);
+  const summary = element("summary", { title: "More actions" });
+  const el = element("details", { class: "regard-popover regard-studio-menu", hidden: !opened }, summary, element("div", { class: "regard-studio-actions" }, choice, open, writes, file));
+  closesOutside(el);
+  nameModel();
+
+  function nameModel() {
+    summary.textContent = model.value || "⋯";
+    summary.setAttribute("aria-label", ["More actions", model.value].filter(Boolean).join(": "));
+  }
+
+  /** @param {string|undefined} name */
+  function setModel(name) {
+    if (listed.some((one) => one.name === name)) model.value = /** @type {string} */ (name);
+    nameModel();
+  }
+
   return {
     el,
-    fill,
-    text: () => text.value,
-    /** Sets the text without reading it again. @param {string} content */
-    setText(content) {
-      text.value = content;
-      grow();
-    },
     model: () => model.value,
-    /** Whether the model can continue the text. @param {boolean} can */
-    setWrites(can) {
-      generate.hidden = !can;
-      menu.hidden = !can && !act.opened;
-    },
-    /** @param {string} name */
-    setModel(name) {
-      if ([...model.options].some((option) => option.value === name)) model.value = name;
-      nameModel();
-    },
-    /** @param {ListedModel[]} listed @param {string|null} usual */
-    setModels(listed, usual) {
-      models = listed;
-      replaced(
-        model,
-        models.map(({ name, about, here, size }) =>
-          element("option", {
-            value: name,
-            text: [name, about, here === false ? `${megabytes(size)} to download` : ""].filter(Boolean).join(" · "),
-          }),
-        ),
-      );
+    setModel,
+    /** Chooses a model if it is on this machine. @param {string} wanted */
+    setModelHere: (wanted) => setModel(listed.find(({ name, here }) => name === wanted && here !== false)?.name),
+    /** @param {ListedModel[]} models @param {string|null} usual */
+    setModels(models, usual) {
+      listed = models;
+      const textOf = (/** @type {ListedModel} */ { name, about, here, size }) => [name, about, here === false ? `${megabytes(size)} to download` : ""].filter(Boolean).join(" · ");
+      replaced(model, models.map((one) => element("option", { value: one.name, text: textOf(one) })));
       const chosen = usual ?? models.find((one) => one.default)?.name;
       if (chosen) model.value = chosen;
       nameModel();
     },
-    /** Progress of a job; null when there is none. @param {News|null} said */
-    setWork(said) {
-      work.hidden = !said;
+    /** Whether the model can continue the text. @param {boolean} can */
+    setWrites(can) {
+      writes.hidden = !can;
+      el.hidden = !can && !opened;
+    },
+  };
+}
+
+/** Progress of a job. @param {() => void} cancel */
+function makeWork(cancel) {
+  const progress = element("progress", { max: "1", "aria-label": "Progress" });
+  const message = element("span", { class: "regard-studio-message" });
+  const el = element("div", { class: "regard-studio-work", role: "status", hidden: true }, progress, message, button("Cancel", cancel));
+  return {
+    el,
+    /** Null when there is no job. @param {News|null} said */
+    set(said) {
+      el.hidden = !said;
       if (!said) return;
       if (typeof said.progress === "number") progress.value = said.progress;
       else progress.removeAttribute("value");
       message.textContent = said.message || "Working…";
     },
+  };
+}
+
+function makeProblem() {
+  const [sentence, actions] = [element("p"), element("div", { class: "regard-studio-ways" })];
+  const el = element("div", { class: "regard-error regard-studio-problem", role: "alert", hidden: true }, sentence, actions);
+  return {
+    el,
     /** What went wrong, and ways on as buttons. @param {string} said @param {{text: string, act: () => void}[]} [ways] */
-    setProblem(said, ways = []) {
-      problem.hidden = !said;
+    set(said, ways = []) {
+      el.hidden = !said;
       sentence.textContent = said;
-      replaced(
-        actions,
-        ways.map(({ text: name, act: go }) =>
-          element("button", { type: "button", class: "regard-button", text: name, onclick: go }),
-        ),
-      );
+      replaced(actions, ways.map(({ text, act }) => button(text, act)));
     },
   };
 }

@@ -7,7 +7,7 @@ import { keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
 import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
 import { makeOutcome } from "../matter/outcome.js";
 import { queryChooser } from "../steps/query.js";
-import { askerOf } from "../vote/source.js";
+import { askerOf } from "../vote/model.js";
 import { asksFor, canLook, controlKey, firstKey, whereOf } from "./model.js";
 
 const ABOUT = "Forbid one word to look at another, and see what changes.";

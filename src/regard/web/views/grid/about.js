@@ -1,5 +1,5 @@
 /** One head: its map, enlarged, its statistics among those of all heads, and links to the other views. */
-import { element, replaced, drawn } from "../../elements/elements.js";
+import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { printedWeight } from "../../maths/numbers.js";
 import { popover } from "../../page/toolbar.js";
 import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
@@ -54,13 +54,7 @@ export function makeAbout({ description, state }, maps, alike) {
     "Open in …",
     { class: "regard-grid-open" },
     Object.entries(names).map(([view, text]) =>
-      element("button", {
-        type: "button",
-        class: "regard-menu-item",
-        text,
-        "aria-label": `Open in ${text}`,
-        onclick: () => state.set({ ...shown, heads: null, view }),
-      }),
+      button(text, () => state.set({ ...shown, heads: null, view }), { class: "regard-menu-item", "aria-label": `Open in ${text}` }),
     ),
   );
   const el = element(

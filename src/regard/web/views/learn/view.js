@@ -1,5 +1,5 @@
 /** Learn: where heads are seen to find their jobs in training: recorded films, and a training to start. */
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { showTraining } from "../../training/view.js";
 
@@ -23,19 +23,19 @@ function drawLearn({ el, services, lifetime, announce }) {
   const latest = latestOnly(lifetime);
   const progress = element("progress", { max: "1", "aria-label": "Progress of the training" });
   const message = element("span", { class: "regard-about" });
-  const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", onclick: () => stop("Cancelled.") });
+  const cancel = button("Cancel", () => stop("Cancelled."));
   const work = element("div", { class: "regard-learn-work", role: "status", hidden: true }, progress, message, cancel);
   const problem = element("p", { class: "regard-error", role: "alert", hidden: true });
   const film = element("div", { class: "regard-learn-film" });
   let endFilm = () => {};
   lifetime.add(() => endFilm());
   const buttons = TASKS.map(({ name, text, about }) =>
-    element("li", {}, element("button", { type: "button", class: "regard-vote-action", "data-kind": "main", text, onclick: () => start(name) }), element("p", { class: "regard-about", text: about })),
+    element("li", {}, button(text, () => start(name), { class: "regard-vote-action", "data-kind": "main" }), element("p", { class: "regard-about", text: about })),
   );
 
   /** @param {string} said */
   function stop(said) {
-    latest(() => Promise.resolve(null), () => {});
+    latest.cancel();
     settle(said);
   }
 

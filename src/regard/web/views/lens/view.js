@@ -9,7 +9,7 @@ import { printedNumber } from "../../maths/numbers.js";
 import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
 import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
-import { askerOf } from "../vote/source.js";
+import { askerOf } from "../vote/model.js";
 import { mapOf, settledAfter } from "./model.js";
 
 const ABOUT = "What the model would say next if it stopped after each layer: the logit lens.";

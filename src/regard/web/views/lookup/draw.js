@@ -1,6 +1,6 @@
 /** The controls and the table of the look-up. */
 import { segments, slider, uniqueId } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { wordElement } from "../../elements/words.js";
 import { bestRows, resultsOf } from "./dictionary.js";
@@ -100,7 +100,7 @@ export function formulaOf({ query, how, temperature }) {
 export function remarksOf({ keys, textual }, answer, { query, how, temperature }, choose) {
   const meant = textual ? meantKey(query, keys) : null;
   const weak = saidTie(keys, answer, temperature) || (textual ? saidWeak(answer.scores, how) : "");
-  const offer = meant ? ["Did you mean ", element("button", { type: "button", class: "regard-link", text: meant, onclick: () => choose(meant) }), "?"] : [];
+  const offer = meant ? ["Did you mean ", button(meant, () => choose(meant), { class: "regard-link" }), "?"] : [];
   return [weak, weak && meant ? " " : null, ...offer];
 }
 
@@ -124,6 +124,6 @@ export function handOver({ kind, has = [] }, state, el) {
     "p",
     { class: "regard-lookup-next" },
     "In attention, queries, keys and values are computed from the words themselves. ",
-    element("button", { type: "button", class: "regard-button", text: "Now the sentence's own queries and keys", onclick: go }),
+    button("Now the sentence's own queries and keys", go),
   );
 }

@@ -1,6 +1,6 @@
 /** Which heads are struck out, which others are struck out for comparison, and what is said of the change. Pure functions. */
 
-/** @typedef {import("../vote/model.js").Part} Part */
+/** @typedef {import("../vote/result.js").Part} Part */
 
 /** Heads in an address: "3.1,5.2". @param {unknown} text @param {Description} description @returns {HeadPlace[]} */
 export function headsFrom(text, { layers, heads }) {

@@ -2,10 +2,12 @@
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { shortened, sinksOf, unitsOf, wordElement } from "../../elements/words.js";
+import { nameOf } from "../../maths/votes.js";
 import { keptLayers } from "../../page/state.js";
 import { likelyOf, movedBars, percent, tokenTable } from "../steps/next.js";
 import { makePicture } from "../vote/draw.js";
-import { changedHeads, choicesOf, keysOf, nameOf, pileShape, placed, spacesOf, tallied, votesOf } from "../vote/model.js";
+import { changedHeads, choicesOf, keysOf, placed, spacesOf, tallied, votesOf } from "../vote/model.js";
+import { pileShape } from "../vote/piles.js";
 import { askVotes } from "../vote/source.js";
 import { headsLook, saidOfVotes } from "./model.js";
 
@@ -120,7 +122,7 @@ export function makeOutcome({ source, description, lifetime, announce }) {
 
   /** Nothing is changed. @param {number} asker @param {(Node|string)[]} invitation */
   function rest(asker, invitation) {
-    latest(() => Promise.resolve(null), () => {});
+    latest.cancel();
     replaced(said, invitation);
     for (const part of [control, votesSaid, bars]) replaced(part);
     more.hidden = true;

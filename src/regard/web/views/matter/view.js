@@ -1,13 +1,14 @@
 /** Does it matter? Heads are struck out, and the change is followed through the later layers to the answer. */
 import { makeDots } from "../../elements/dots.js";
-import { drawn, element, replaced } from "../../elements/elements.js";
+import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { keptHeads, keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
 import { shortLabelOf } from "../../page/roles.js";
 import { unitsOf, wordElement } from "../../elements/words.js";
 import { byLayer } from "../dots/model.js";
 import { headsOf } from "../grid/model.js";
-import { counted, nameOf } from "../vote/model.js";
-import { askerOf } from "../vote/source.js";
+import { nameOf } from "../../maths/votes.js";
+import { askerOf } from "../vote/model.js";
+import { counted } from "../vote/result.js";
 import { isOfModel, missingElement, missingFor } from "./missing.js";
 import { controlFor, groupsOf, headsFrom, textOf, toggled } from "./model.js";
 import { makeOutcome } from "./outcome.js";
@@ -96,7 +97,7 @@ function drawMatter(context) {
       );
       list.value = chosen < 0 ? "" : String(chosen);
       const focused = groups.contains(document.activeElement);
-      replaced(groups, list, now ? element("button", { type: "button", class: "regard-vote-action", text: "Put all back", onclick: () => set([]) }) : null);
+      replaced(groups, list, now ? button("Put all back", () => set([]), { class: "regard-vote-action" }) : null);
       if (focused) list.focus();
     });
   }

@@ -1,6 +1,6 @@
 /** Another text: heads' outputs, or the vectors of single words, come from another text, and the answer moves towards that text's. */
 import { segments } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { heatSvg, heatTable } from "../../elements/heat_table.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { shortened, unitsOf } from "../../elements/words.js";
@@ -11,7 +11,7 @@ import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
 import { textOf } from "../matter/model.js";
 import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
-import { askerOf } from "../vote/source.js";
+import { askerOf } from "../vote/model.js";
 import { mapOf, printedShare, saidOfMeasure, strongestCells } from "./model.js";
 
 const ABOUT = "Take what a head or a word holds from another text, and see whether the answer changes to that text’s.";
@@ -51,7 +51,7 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   const said = element("p", { class: "regard-matter-said", "aria-live": "polite" });
   const meaning = element("p", { class: "regard-matter-control" });
   const map = element("div", {});
-  const strike = element("button", { type: "button", class: "regard-vote-action", hidden: true, onclick: strikeOut });
+  const strike = button("", strikeOut, { class: "regard-vote-action", hidden: true });
   const choice = segments(
     "Taken from the other text",
     [

@@ -1,6 +1,6 @@
 /** A long text as running text: each word coloured by its weight for the selected query, with search. */
 import { uniqueId } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { strongest } from "../../maths/links.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
 import { shortened, wordElement } from "../../elements/words.js";
@@ -18,11 +18,11 @@ export function makeRunning({ description, choose, point, announce }) {
   const search = element("input", { id, type: "search", class: "regard-running-search", placeholder: "Find a word", autocomplete: "off" });
   const found = element("span", { class: "regard-quiet", role: "status" });
   const step = (/** @type {number} */ by, /** @type {string} */ label, /** @type {string} */ sign) =>
-    element("button", { type: "button", class: "regard-button", "aria-label": label, title: label, text: sign, onclick: () => go(by) });
+    button(sign, () => go(by), { "aria-label": label, title: label });
   const [previous, next] = [step(-1, "Previous match", "‹"), step(1, "Next match", "›")];
   const strong = element("span", { class: "regard-running-strong" });
   const turn = (/** @type {number} */ by, /** @type {string} */ label) =>
-    element("button", { type: "button", class: "regard-link", text: label, onclick: () => turnTo(first + by * PAGE) });
+    button(label, () => turnTo(first + by * PAGE), { class: "regard-link" });
   const [earlier, later] = [turn(-1, "◂ earlier"), turn(1, "later ▸")];
   const where = element("span", { class: "regard-quiet" });
   const el = element(
@@ -136,7 +136,7 @@ export function makeRunning({ description, choose, point, announce }) {
       best.length ? "strongest: " : [],
       best.flatMap((place, rank) => [
         rank ? ", " : null,
-        element("button", { type: "button", class: "regard-link", title: printedWeight(/** @type {ArrayLike<number>} */ (weights)[place]), text: shortened(units[place].text, 14), onclick: () => reveal(place) }),
+        button(shortened(units[place].text, 14), () => reveal(place), { class: "regard-link", title: printedWeight(/** @type {ArrayLike<number>} */ (weights)[place]) }),
       ]),
     );
   }

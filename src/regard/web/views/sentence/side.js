@@ -1,5 +1,5 @@
 /** One side of the sentence: a list of words, each with its weight as a bar and a number. */
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { shortened, wordElement } from "../../elements/words.js";
 
@@ -9,8 +9,8 @@ import { shortened, wordElement } from "../../elements/words.js";
  */
 export function makeSide({ side, label, hint, hover, choose, walk, across, page }) {
   const list = element("div", { class: "regard-sentence-list", role: "listbox", "aria-label": `${label}: ${hint}` });
-  const before = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(-1) });
-  const after = element("button", { type: "button", class: "regard-sentence-more", onclick: () => page(1) });
+  const before = button("", () => page(-1), { class: "regard-sentence-more" });
+  const after = button("", () => page(1), { class: "regard-sentence-more" });
   const heading = element(
     "div",
     { class: "regard-sentence-heading" },

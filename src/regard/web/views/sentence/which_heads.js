@@ -1,5 +1,5 @@
 /** Which heads? All heads that link two words, strongest first. */
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
@@ -15,15 +15,10 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
   const latest = latestOnly(lifetime);
   const heading = element("span", { class: "regard-which-heading" });
   const list = element("ol", { class: "regard-which-list" });
-  const more = element("button", {
-    type: "button",
-    class: "regard-link",
-    hidden: true,
-    onclick: () => {
-      all = !all;
-      draw();
-    },
-  });
+  const more = button("", () => {
+    all = !all;
+    draw();
+  }, { class: "regard-link", hidden: true });
   const note = element("p", { class: "regard-note" });
   const el = element("details", { class: "regard-which", hidden: true }, element("summary", {}, heading), list, more, note);
   let all = false;
@@ -82,23 +77,14 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
         bar.style.transform = `scaleX(${Math.min(weight, 1).toFixed(4)})`;
         const name = nameOfHead({ layer, head }, description);
         const short = hasLayers(description) ? `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}` : `${numberOfHead(description, head)}`;
-        return element(
-          "li",
-          {},
-          element(
-            "button",
-            {
-              type: "button",
-              "data-at": `${layer}.${head}`,
-              "aria-label": `${name}, ${pair}: ${printedNumber(weight, 2)}`,
-              "aria-current": layer === now.layer && now.heads.includes(head) ? "true" : null,
-              onclick: () => choose(layer, head),
-            },
-            element("span", { class: "regard-which-name", text: short }),
-            element("span", { class: "regard-which-bar", "aria-hidden": "true" }, bar),
-            element("span", { class: "regard-which-number", text: printedNumber(weight, 2) }),
-          ),
-        );
+        const parts = [
+          element("span", { class: "regard-which-name", text: short }),
+          element("span", { class: "regard-which-bar", "aria-hidden": "true" }, bar),
+          element("span", { class: "regard-which-number", text: printedNumber(weight, 2) }),
+        ];
+        const isShown = layer === now.layer && now.heads.includes(head);
+        const said = { "aria-label": `${name}, ${pair}: ${printedNumber(weight, 2)}`, "aria-current": isShown ? "true" : null };
+        return element("li", {}, button("", () => choose(layer, head), { class: null, "data-at": `${layer}.${head}`, ...said }, parts));
       }),
     );
     more.hidden = found.length <= FEW;

@@ -1,6 +1,6 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
 import { walkable } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../maths/numbers.js";
 import { numberOfHead } from "../../page/state.js";
 import { concatenatedOf } from "./model.js";
@@ -102,19 +102,11 @@ export function makeAfter(state, again, description) {
   /** @param {ArrayLike<number>} output @param {number} place @param {{top: number, digits: number, chosen: boolean}} about */
   function headBox(output, place, { top, digits, chosen }) {
     const off = silenced.has(place);
-    const toggle = element("button", {
-      type: "button",
-      class: "regard-silence",
-      "aria-pressed": String(off),
-      "data-silences": String(place),
-      "aria-label": `Silence head ${number(place)}`,
-      text: off ? "silenced" : "silence",
-      onclick: () => {
-        const left = silencedIn(state).filter((one) => one !== place);
-        const all = off ? left : [...left, place].sort((one, other) => one - other);
-        state.set({ steps_silenced: all.length ? all.join(",") : null });
-      },
-    });
+    const toggle = button(off ? "silenced" : "silence", () => {
+      const left = silencedIn(state).filter((one) => one !== place);
+      const all = off ? left : [...left, place].sort((one, other) => one - other);
+      state.set({ steps_silenced: all.length ? all.join(",") : null });
+    }, { class: "regard-silence", "aria-pressed": String(off), "data-silences": String(place), "aria-label": `Silence head ${number(place)}` });
     const shown = off ? new Float64Array(output.length) : output;
     const inside =
       output.length <= FEW

@@ -1,5 +1,5 @@
 /** Editable embeddings and matrices of a small example. */
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { asWritten, shapeOf, transposeOf } from "./product.js";
 
 const MOST_WORDS = 16;
@@ -15,19 +15,13 @@ export function makeEditor(editable, changed, transposed) {
   let numbers = structuredClone(editable);
   let edited = false;
   const box = element("div", { class: "regard-matrices" });
-  const reset = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Reset",
-    disabled: true,
-    onclick: () => {
-      numbers = structuredClone(editable);
-      edited = false;
-      reset.disabled = true;
-      draw(head);
-      changed();
-    },
-  });
+  const reset = button("Reset", () => {
+    numbers = structuredClone(editable);
+    edited = false;
+    reset.disabled = true;
+    draw(head);
+    changed();
+  }, { disabled: true });
   const explanation = element("p", { class: "regard-quiet" });
   const entries = [editable.embedding, .../** @type {const} */ (["w_q", "w_k", "w_v"]).map((name) => editable[name][0])].flat(2).length;
   const el = element(
@@ -85,33 +79,21 @@ export function makeEditor(editable, changed, transposed) {
       names[place] = input.value.trim() || "·";
       touched();
     });
-    const remove = element("button", {
-      type: "button",
-      class: "regard-entry-remove",
-      text: "×",
-      "aria-label": `Remove word ${place}`,
-      hidden: names.length < 2,
-      onclick: () => {
-        names.splice(place, 1);
-        numbers.embedding.splice(place, 1);
-        draw(head);
-        touched();
-      },
-    });
+    const remove = button("×", () => {
+      names.splice(place, 1);
+      numbers.embedding.splice(place, 1);
+      draw(head);
+      touched();
+    }, { class: "regard-entry-remove", "aria-label": `Remove word ${place}`, hidden: names.length < 2 });
     return element("span", { class: "regard-entry-named" }, remove, input);
   }
 
-  const add = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Add a word",
-    onclick: () => {
-      numbers.tokens.push("word");
-      numbers.embedding.push(numbers.embedding[0].map(() => 0));
-      draw(head);
-      touched();
-      /** @type {HTMLInputElement|null} */ (box.querySelector(`[aria-label="Word ${numbers.tokens.length - 1}"]`))?.select();
-    },
+  const add = button("Add a word", () => {
+    numbers.tokens.push("word");
+    numbers.embedding.push(numbers.embedding[0].map(() => 0));
+    draw(head);
+    touched();
+    /** @type {HTMLInputElement|null} */ (box.querySelector(`[aria-label="Word ${numbers.tokens.length - 1}"]`))?.select();
   });
 
   /**

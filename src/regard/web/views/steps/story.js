@@ -1,6 +1,6 @@
 /** The stages from a word's vector to the output: told one after the other, at the reader's pace. */
 import { pressable, walkable } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 
 /**
  * @typedef {{name: string, title: string, say: () => string}} Stage
@@ -13,7 +13,7 @@ export function makeStory({ el, announce, target }) {
   /** @type {string|null} */
   let now = null; // null: the whole picture
   const line = element("ol", { class: "regard-story-line", role: "listbox", "aria-label": "Steps" });
-  const play = element("button", { type: "button", class: "regard-button regard-story-play", "data-kind": "main", onclick: forward });
+  const play = button("", forward, { class: "regard-button regard-story-play", "data-kind": "main" });
   const said = element("p", { class: "regard-story-said", role: "status" });
   const box = element("div", { class: "regard-story", role: "toolbar", "aria-label": "The steps, one after the other" }, play, line, said);
   walkable(box, () => [play, ...options()]);

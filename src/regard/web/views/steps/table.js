@@ -1,5 +1,5 @@
 /** The slide's table: word, q, k, v, score, score/√d_k, softmax, softmax × v, sum. */
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { strongest } from "../../maths/links.js";
 import { digitsFor, largestOf, printedCount, printedNumber, printedWeight } from "../../maths/numbers.js";
 import { printable, wordElement } from "../../elements/words.js";
@@ -221,16 +221,8 @@ function openedNumber(id, named, printed) {
     number: true,
     cell: (/** @type {number} */ row, /** @type {{open: string|null, act: (key: string) => void}} */ { open, act }) => {
       const key = `${id}-${row}`;
-      const button = element("button", {
-        type: "button",
-        class: "regard-link",
-        text: printed(row),
-        "data-opens": key,
-        "aria-expanded": String(open === key),
-        "aria-label": `${named(row)}: ${printed(row)}`,
-        onclick: () => act(key),
-      });
-      return element("td", { class: "regard-number" }, button);
+      const expanded = { "aria-expanded": String(open === key), "aria-label": `${named(row)}: ${printed(row)}` };
+      return element("td", { class: "regard-number" }, button(printed(row), () => act(key), { class: "regard-link", "data-opens": key, ...expanded }));
     },
   };
 }

@@ -1,5 +1,5 @@
 /** Vectors: short ones as numbers, long ones as a strip of bars that expands into numbers. */
-import { drawn, element, replaced } from "../../elements/elements.js";
+import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "../../maths/numbers.js";
 
 export const FEW = 6; // length up to which numbers are shown
@@ -83,15 +83,12 @@ export function vectorNumbers(vector, name, arithmetic = null) {
       });
       bar.style.setProperty("width", `${(100 * Math.abs(one)) / top}%`);
       const number = printedNumber(one, digits);
-      const button =
-        arithmetic &&
-        element("button", { type: "button", class: "regard-link", text: number, "aria-expanded": "false", "aria-label": `${name}, number ${place}: ${number}` });
-      button?.addEventListener("click", () => open(button, place));
+      const opener = arithmetic && button(number, () => opener && open(opener, place), { class: "regard-link", "aria-expanded": "false", "aria-label": `${name}, number ${place}: ${number}` });
       return element(
         "li",
         {},
         element("span", { class: "regard-numbers-place", text: String(place) }),
-        button ? element("span", {}, button) : element("span", { text: number }),
+        opener ? element("span", {}, opener) : element("span", { text: number }),
         bar,
       );
     }),

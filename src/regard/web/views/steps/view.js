@@ -1,6 +1,6 @@
 /** One number: one head for one query, every number from q, k and v to the output, and the steps after attention. */
 import { segments } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
 import { strongest } from "../../maths/links.js";
 import { makeState, numberOfHead } from "../../page/state.js";
@@ -137,7 +137,7 @@ class StepsPicture {
     this.next = makeNext({ source, description, lifetime, announce });
     this.title = element("h2", { class: "regard-steps-heading" });
     this.note = element("p", { class: "regard-note", role: "status" });
-    this.all = element("button", { type: "button", class: "regard-button", hidden: true, onclick: () => this.#showMore() });
+    this.all = button("", () => this.#showMore(), { hidden: true });
     this.changedNote = element("p", { class: "regard-quiet", role: "status" });
     this.flow = element("div", { class: "regard-steps-flow" });
     this.bar = element("div", { class: "regard-bar" }, this.chooser.el);

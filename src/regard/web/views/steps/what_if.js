@@ -1,6 +1,6 @@
 /** What if: another divisor, a temperature, another mask. The state holds them, and so does the address. */
 import { segments, slider } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { UNCHANGED, isChanged } from "./model.js";
 
@@ -25,12 +25,7 @@ function changesIn(state) {
 export function makeWhatIf(state, lifetime, changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
-  const reset = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Reset",
-    onclick: () => set(UNCHANGED),
-  });
+  const reset = button("Reset", () => set(UNCHANGED));
   const el = element(
     "section",
     { class: "regard-card regard-what-if", "aria-label": "What if" },

@@ -1,13 +1,72 @@
-/** The votes as dots: who votes for which word, how dots pile up on words, and what the result says. Pure functions. */
-import { countsOf, voteOf } from "../../maths/votes.js";
+/** The votes as dots: who votes for which word, and what there is to draw. Pure functions. */
+import { countsOf, nameOf, voteOf } from "../../maths/votes.js";
+import { keptLayers } from "../../page/state.js";
+import { unitOf, unitsOf } from "../../elements/words.js";
+import { pileShape } from "./piles.js";
 
-/** @typedef {import("../../maths/votes.js").HeadVote} HeadVote */
-/** A part of a sentence; strong parts are words and numbers. @typedef {{text: string, strong?: boolean, next?: boolean}} Part  next: begins a line */
+/**
+ * What the view knows of one text.
+ * votes       none before they are asked for
+ * before      the votes of the text before; compared: whether the two texts are compared
+ * @typedef {import("../../maths/votes.js").HeadVote} HeadVote
+ * @typedef {{description: Description, units: Unit[], keys: string[], votes: HeadVote[],
+ *   before: {heads: Map<string, string>, counts: Map<string, number>}|null, compared: boolean}} Ballot
+ * @typedef {ReturnType<typeof sceneOf>} Scene
+ */
 
-const PITCHES = [14, 12, 10, 9, 8, 7, 6, 5, 4, 3, 2]; // pixels between the centres of two dots, largest first
-const COLUMNS = 3; // of a pile, at least
 const SHARED = 0.7; // of the words, in texts that are compared
-const APART = 4; // pixels between votes and the next choices of heads that abstain
+
+/** @param {Description} description @returns {Ballot} */
+export function ballotOf(description) {
+  const units = unitsOf(description, "word");
+  return { description, units, keys: keysOf(units), votes: [], before: null, compared: false };
+}
+
+/** Another text: its votes are compared with these if the votes are shown and the texts are alike. @param {Ballot} ballot @param {Description} description @param {boolean} isOpen @returns {Ballot} */
+export function withText({ votes, keys, units }, description, isOpen) {
+  const counts = new Map(countsOf(votes, units.length).map((count, word) => [keys[word], count]));
+  const next = ballotOf(description);
+  return { ...next, votes, before: { heads: choicesOf(votes, keys), counts }, compared: isOpen && isAlike(counts.keys(), next.keys) };
+}
+
+/** The word whose attention is shown: the chosen one, or the one that says most. @param {Unit[]} units @param {Chosen} chosen @param {Description} description */
+export function askerOf(units, { query }, { start }) {
+  const chosen = unitOf(units, query);
+  return chosen >= 0 && !units[chosen].sink ? chosen : unitOf(units, start?.query ?? null);
+}
+
+/**
+ * What there is to draw.
+ * vote_open   whether the votes are shown; vote_guess: the word that was guessed, by its key
+ * vote_layers how many layers have voted, null for all; vote_apart: heads that abstain lie in the tray
+ * @param {Ballot} ballot @param {Chosen} chosen @param {{width: number, height: number}} room for one pile, in pixels
+ */
+export function sceneOf({ description, units, keys, votes, before, compared }, chosen, room) {
+  const layers = keptLayers(description);
+  const counted = Math.min(chosen.vote_layers ?? Infinity, layers.length);
+  const apart = Boolean(chosen.vote_apart);
+  const dots = placed(votes, { layers, counted, apart });
+  const guess = (chosen.vote_guess ?? null) === null ? -1 : keys.indexOf(String(chosen.vote_guess));
+  return {
+    open: Boolean(chosen.vote_open),
+    asker: askerOf(units, chosen, description),
+    guess: guess < 0 ? null : guess,
+    layers,
+    counted,
+    apart,
+    dots,
+    counts: tallied(dots, units.length),
+    shape: pileShape(dots, units.length, room),
+    changed: compared && before ? changedHeads(votes, before.heads, keys) : /** @type {Set<string>} */ (new Set()),
+    before: (compared && before?.counts) || null,
+  };
+}
+
+/** The head that looks most at a word, among those that vote for it. @param {HeadVote[]} votes @param {number} word */
+export function bestVote(votes, word) {
+  const mine = votes.filter((vote) => vote.word === word);
+  return mine.length ? mine.reduce((best, vote) => (best.weight >= vote.weight ? best : vote)) : null;
+}
 
 /**
  * The votes of all heads, layer after layer.
@@ -49,60 +108,6 @@ export function tallied(dots, words) {
   );
 }
 
-/**
- * The largest dots whose highest pile fits; all piles have the same number of columns, so heights can be compared.
- * @param {Dot[]} dots @param {number} words @param {{width: number, height: number}} room for one pile, in pixels
- */
-export function pileShape(dots, words, { width, height }) {
-  const piles = pilesOf(dots, words);
-  const shapes = PITCHES.map((pitch) => ({ pitch, columns: Math.max(2, Math.floor(width / pitch)) })).filter(({ columns }) => columns >= COLUMNS);
-  const fits = shapes.find((shape) => piles.every((pile) => pileHeight(pile, shape) <= height));
-  return fits ?? shapes[shapes.length - 1];
-}
-
-/** Of each word, how many heads choose it first and how many next. @param {HeadVote[]} votes @param {number} words */
-export function pilesOf(votes, words) {
-  const piles = Array.from({ length: words }, () => [0, 0]);
-  for (const { word, abstains } of votes) if (word !== null) piles[word][Number(abstains)] += 1;
-  return piles;
-}
-
-/** The height of votes below and next choices above them. @param {number[]} counts @param {{pitch: number, columns: number}} shape */
-export function pileHeight(counts, { pitch, columns }) {
-  const rows = counts.reduce((sum, count) => sum + Math.ceil(count / columns), 0);
-  return rows * pitch + (counts.every(Boolean) ? APART : 0);
-}
-
-/**
- * The dots of one word from the bottom up, relative to the middle of the pile's foot: votes first, then next choices.
- * @param {number[]} counts of both @param {{pitch: number, columns: number}} shape
- * @returns {{x: number, y: number}[]} y grows downwards
- */
-export function pile(counts, { pitch, columns }) {
-  let foot = 0;
-  return counts.flatMap((count, kind) => {
-    if (kind && counts[0]) foot += APART;
-    const start = foot;
-    foot += Math.ceil(count / columns) * pitch;
-    return Array.from({ length: count }, (_, place) => {
-      const row = Math.floor(place / columns);
-      const inRow = Math.min(columns, count - row * columns);
-      return { x: ((place % columns) - (inRow - 1) / 2) * pitch, y: -(start + (row + 0.5) * pitch) };
-    });
-  });
-}
-
-/**
- * Dots in rows, filled from the left: the tray, or the heads of a layer that wait.
- * @param {number} count @param {{pitch: number, columns: number}} shape
- */
-export function rowsOf(count, { pitch, columns }) {
-  return Array.from({ length: count }, (_, place) => ({
-    x: ((place % columns) + 0.5) * pitch,
-    y: (Math.floor(place / columns) + 0.5) * pitch,
-  }));
-}
-
 /** Whether two texts are the same but for a few words, so that their votes can be compared. @param {Iterable<string>} before @param {string[]} after keys */
 export function isAlike(before, after) {
   const there = new Set(before);
@@ -120,11 +125,6 @@ export function choicesOf(votes, keys) {
   return new Map(votes.map(({ layer, head, word }) => [nameOf({ layer, head }), word === null ? "" : keys[word]]));
 }
 
-/** @param {HeadPlace} head */
-export function nameOf({ layer, head }) {
-  return `${layer}.${head}`;
-}
-
 /** Names by which words are found again in another text: "the", "the:2", whatever their case. @param {Unit[]} units @returns {string[]} */
 export function keysOf(units) {
   /** @type {Map<string, number>} */
@@ -135,37 +135,6 @@ export function keysOf(units) {
     seen.set(folded, count);
     return count === 1 ? folded : `${folded}:${count}`;
   });
-}
-
-/**
- * The result in a sentence or two.
- * @param {{counts: number[], texts: string[], asker: number, guess: number|null, heads: number}} result heads: that can vote
- * @returns {Part[]}
- */
-export function resultOf({ counts, texts, asker, guess, heads }) {
-  const order = counts.map((_, word) => word).filter((word) => counts[word]);
-  order.sort((one, other) => counts[other] - counts[one] || one - other);
-  const strong = (/** @type {string|number} */ text) => ({ text: String(text), strong: true });
-  const plain = (/** @type {string} */ text) => ({ text });
-  const near = (/** @type {number} */ word) => (word === asker - 1 ? ", the word before it" : word === asker + 1 ? ", the word after it" : "");
-  if (!order.length) return [plain("No head looks at another word yet.")];
-  const [top, second] = order;
-  const alone = second === undefined || counts[top] > counts[second];
-  if (guess === null) {
-    const parts = order.slice(0, 3).flatMap((word, place) => [plain(place ? ", " : ""), strong(counts[word]), plain(place ? " at " : " look at "), strong(texts[word])]);
-    return [plain(`Of ${counted(heads)}, `), ...parts, plain(".")];
-  }
-  const agree = counts[guess];
-  if (guess === top && alone)
-    return [strong(`${agree} of ${counted(heads)}`), plain(` ${agree === 1 ? "agrees" : "agree"} with you: `), strong(texts[guess]), plain(" gets the most votes.")];
-  const opening = [plain("You said "), strong(texts[guess]), plain(": "), strong(agree ? `${agree} of ${counted(heads)}` : "no head"), plain(agree > 1 ? " agree." : " agrees.")];
-  if (guess === top || counts[guess] === counts[top]) return [...opening, { text: "No word gets more.", next: true }];
-  return [...opening, { text: "Most votes, ", next: true }, strong(counts[top]), plain(", go to "), strong(texts[top]), plain(`${near(top)}.`)];
-}
-
-/** @param {number} heads */
-export function counted(heads) {
-  return heads === 1 ? "1 head" : `${heads.toLocaleString("en")} heads`;
 }
 
 /** Whether each word follows a space in the text; where a word is not found, it does. @param {string} text @param {Unit[]} units @returns {boolean[]} */

@@ -4,7 +4,7 @@ import { votesOf } from "./model.js";
 
 /**
  * @param {Source} source @param {Description} description @param {{units: Unit[], asker: number}} of words, and the word that looks
- * @param {AbortSignal} signal
+ * @param {AbortSignal} [signal]
  */
 export async function askVotes(source, description, { units, asker }, signal) {
   const layers = keptLayers(description);
@@ -16,11 +16,4 @@ export async function askVotes(source, description, { units, asker }, signal) {
     rows: arrays.weight.toFloat32(),
   }));
   return votesOf(rows, units, asker);
-}
-
-/** The word whose attention is shown: the chosen one, or the one that says most. @param {Unit[]} units @param {Chosen} chosen @param {Description} description */
-export function askerOf(units, { query }, { start }) {
-  const at = (/** @type {number|null|undefined} */ token) => units.findIndex(({ first, last }) => token !== null && token !== undefined && token >= first && token < last);
-  const chosen = at(query);
-  return chosen >= 0 && !units[chosen].sink ? chosen : at(start?.query);
 }
