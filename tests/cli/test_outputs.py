@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from regard import atomic_file
 from regard.cli.app import app
-from regard.cli.outputs import Target, targets
+from regard.cli.outputs import Output, Target
 from regard.errors import OptionError
 from regard.output.files import Format
 
@@ -64,11 +64,11 @@ def test_contradictions_are_refused_before_anything_is_written(tmp_path, monkeyp
 
 
 def test_an_ending_names_the_format_in_any_case_and_show_names_it_where_there_is_none():
-    assert targets(["A.SVG"]) == (Target(Format.SVG, "A.SVG"),)
-    assert targets(["notes"], Format.LATEX) == (Target(Format.LATEX, "notes"),)
-    assert targets(None) == (Target(Format.TABLE),)
+    assert Output.of(["A.SVG"]).targets == (Target(Format.SVG, "A.SVG"),)
+    assert Output.of(["notes"], Format.LATEX).targets == (Target(Format.LATEX, "notes"),)
+    assert Output.of().targets == (Target(Format.TABLE),)
     with pytest.raises(OptionError, match="does not write csv"):
-        targets(["a.csv"], formats={Format.SVG})
+        Output.of(["a.csv"], formats={Format.SVG})
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -18,7 +18,7 @@ from regard.cli import (
     lookup,
     models,
     positions,
-    recipe_heads,
+    recipe,
     scaling,
     see,
     site,
@@ -35,15 +35,7 @@ from regard.version import VERSION
 
 HELP = "Compute attention, and see it. `regard COMMAND --help` shows examples."
 
-app = typer.Typer(
-    cls=Commands,
-    help=HELP,
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # keeps the lines of the examples as they are
-)
+app = terminal.group(HELP, EXIT_CODES, Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -115,7 +107,7 @@ for _command, _epilog in (
     app.command(cls=terminal.Command, epilog=_epilog)(_command)
 app.add_typer(heads.app, name="heads")
 app.add_typer(attribute.app, name="attribute")
-app.add_typer(recipe_heads.app, name="recipe")
+app.add_typer(recipe.app, name="recipe")
 app.add_typer(models.app, name="models")
 
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import head_vectors, outputs, terminal, text_input
-from regard.cli.head_vectors import FORMATS, MOST_ROWS, Show, Text
+from regard.cli import head_vectors, terminal, text_input
+from regard.cli.head_vectors import FORMATS, MOST_ROWS, Text
 from regard.cli.model_option import CAUSAL, AnyModel, open_model
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 
 EXAMPLES = """Examples:
 
@@ -36,66 +37,51 @@ LOGIT_EXAMPLES = """Examples:
   regard attribute logit "When Mary and John met, John gave a drink to" \\
       --toward " Mary" --against " John" --out heads.svg --out heads.csv
 """
-app = typer.Typer(
-    cls=terminal.Group,
-    help="Which heads and tokens an answer comes from, and what a head can do by its weights.",
-    epilog=EXAMPLES,
+app = terminal.group(
+    "Which heads and tokens an answer comes from, and what a head can do by its weights.",
+    EXAMPLES,
     no_args_is_help=True,
-    rich_markup_mode=None,  # keeps the lines of the examples as they are
-    add_completion=False,
 )
 
 
 @app.command(cls=terminal.Command, epilog=LENS_EXAMPLES)
+@writes(FORMATS)
 def lens(
+    output: Output,
     text: Text,
     target: Annotated[str | None, typer.Option(help="Follow this token; by default the one that follows.")] = None,
     model: AnyModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """The logit lens: what the model would predict if it ended after each layer."""
     from regard.attribution import logit_lens
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS, layout=layout(aspect, font_size, no_caption))
     result = logit_lens(open_model(model or CAUSAL), text_input.text_given(text), target)
-    table = result.table(-1) if outputs.is_printed(out, targets) and not full else result.table()
-    outputs.publish(out, targets, [table], partial(figure.logit_lens, result), full=full)
+    output.publish([result.table(output.most(-1))], partial(figure.logit_lens, result))
 
 
 @app.command(cls=terminal.Command, epilog=LOGIT_EXAMPLES)
+@writes(FORMATS)
 def logit(
+    output: Output,
     text: Text,
     toward: Annotated[str, typer.Option(help="The next token whose logit is explained.")],
     against: Annotated[str | None, typer.Option(help="Subtract the logit of this token.")] = None,
     model: AnyModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """The direct contribution of every head, and of every token through each head, to the logit of the next token."""
     from regard.attribution import contributions
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS, layout=layout(aspect, font_size, no_caption))
     chosen = toward if against is None else (toward, against)
     parts = contributions(open_model(model or CAUSAL), text_input.text_given(text), chosen)
-    printed = outputs.is_printed(out, targets)
-    rows = MOST_ROWS if printed and not full else None
-    tables = [parts.table(rows)] if printed else [parts.table(), parts.source_table(), parts.part_table()]
+    tables = [parts.table(output.most(MOST_ROWS))]
+    tables += [] if output.is_printed else [parts.source_table(), parts.part_table()]
     draw = partial(
         figure.effect_map, parts.heads, list(map(str, range(parts.heads.shape[1]))), what="logits",
         title=f"Contributions of heads to {parts.target}", notes=[parts.source],
     )  # fmt: skip
-    outputs.publish(out, targets, tables, draw, full=full)
+    output.publish(tables, draw)
 
 
 for _command, _epilog in (

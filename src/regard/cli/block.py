@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli import outputs, text_input
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, Show, layout
+from regard.cli import text_input
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.output import figure
 from regard.teaching.block import MOST_WIDTH, Kind, block_lesson
 
@@ -31,7 +32,9 @@ block computes, and nothing about the words.
 """
 
 
+@writes()
 def block(
+    output: Output,
     text: Annotated[str, typer.Argument(help="A sentence; - reads it from standard input.")],
     context: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A text that an encoder reads and the decoder attends to.")
@@ -47,19 +50,12 @@ def block(
     width: Annotated[int, typer.Option(min=1, max=MOST_WIDTH, help="Width of the vectors.")] = 8,
     query: Annotated[str | None, typer.Option(metavar="WORD", help="Only this word's table.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
-    show: Show = None,
-    out: Out = None,
-    full: Full = False,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Show a transformer block: attention, add & norm, feed-forward, add & norm, with every vector."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     lesson = block_lesson(
         text_input.text_given(text), context or (), kind=KINDS[kind][0], norm_first=KINDS[kind][1], heads=heads,
         width=width, seed=seed,
     )  # fmt: skip
     word = text_input.word_position("--query", query, lesson.words)
     tables = lesson.tables() if word is None else (lesson.table(word),)
-    outputs.publish(out, targets, tables, lambda: figure.block(lesson), full=full)
+    output.publish(tables, lambda: figure.block(lesson))

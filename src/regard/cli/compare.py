@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import outputs, terminal
-from regard.cli.output_options import Aspect, FontSize, NoCaption, Out, Show, layout
+from regard.cli import terminal
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.cli.train import Task, library, task_settings
 from regard.errors import count
 
@@ -24,7 +25,9 @@ EXAMPLES = """Examples:
 """
 
 
+@writes(full=False)
 def compare(
+    output: Output,
     task: Task,
     network: Annotated[
         list[str] | None,
@@ -53,14 +56,8 @@ def compare(
         ),
     ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
-    show: Show = None,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Train networks of the same size on one task, and compare their accuracy by distance and number of pairs."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     of_task, of_recipe = task_settings(changes, ("batch", "rate", "width"), steps)
     library()
     from regard.output import figure
@@ -75,4 +72,4 @@ def compare(
         compared = comparison.compare(
             chosen, recipe, networks=names, seeds=range(seeds), width=width, zoology=zoology, on_step=advance
         )
-    outputs.publish(out, targets, compared.tables(), lambda: figure.comparison(compared))
+    output.publish(compared.tables(), lambda: figure.comparison(compared))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from regard.cli import outputs, terminal
+from regard.cli import terminal
 from regard.cli.model_option import USUAL, AnyModel, open_model
-from regard.cli.output_options import Aspect, FontSize, NoCaption, Out, Show, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.cli.see import File, Head, Layer, Query, Text
 from regard.cli.text_input import text_argument, word_position
 
@@ -25,28 +22,23 @@ The steps are those of `regard steps`, on the vectors of a model.
 """
 
 
+@writes()
 def explain(
+    output: Output,
     text: Text = None,
     file: File = None,
     model: AnyModel = None,
     query: Query = None,
     layer: Layer = None,
     head: Head = None,
-    show: Show = None,
-    full: Annotated[bool, typer.Option("--full", help="Do not shorten the vectors, and list every key.")] = False,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Show every step of a model's attention for one word in one head: q, k, v, score, softmax, sum."""
     from regard.output import see_report
     from regard.reading.sight import sight
 
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     reading = open_model(model or USUAL).read(text_argument("explain", text, file))
     shown = sight(reading, word_position("--query", query, [word.text for word in reading.words]), layer, head)
-    if outputs.is_printed(out, targets):
+    if output.is_printed:
         terminal.show([see_report.sentence(reading), ""])
-    table = see_report.step_table(shown, full)
-    outputs.publish(out, targets, [table], lambda: see_report.step_figure(shown), full=full)
+    table = see_report.step_table(shown, output.full)
+    output.publish([table], lambda: see_report.step_figure(shown))

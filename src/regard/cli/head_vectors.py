@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli import outputs, text_input
+from regard.cli import text_input
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, ComputedModel, open_computed, open_model
-from regard.cli.output_options import Full, Out, show_option
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.errors import OptionError
 from regard.output.files import USUAL as USUAL_FORMATS
 from regard.output.files import Format
@@ -33,55 +34,48 @@ PROJECT_EXAMPLES = """Examples:
 """
 
 Text = Annotated[str, typer.Argument(help="A text; - reads it from standard input.")]
-Show = Annotated[Format | None, show_option(FORMATS)]
 
 
+@writes(FORMATS)
 def weights(
+    output: Output,
     head: Annotated[
         str | None, typer.Argument(metavar="[LAYER.HEAD]", help="A head; scores of all without it.")
     ] = None,
     token: Annotated[list[str] | None, typer.Option(help="Read the head through this token; may be repeated.")] = None,
     model: ComputedModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
 ) -> None:
     """What a head looks for and writes, by W_QK and W_OV; copying and previous-token scores of all heads."""
     from regard.attribution import TokenCircuits
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS)
     if (head is None) != (not token):
         raise OptionError(
             "A head is read through tokens: give both, as in regard attribute weights 23.3 --token ' Mary'."
         )
     chosen = None if head is None else head_named(head)
     circuits = TokenCircuits.of(open_computed(model or CAUSAL, "Reading weights"))
-    rows = MOST_ROWS if outputs.is_printed(out, targets) and not full else None
-    table = circuits.score_table(rows) if chosen is None else circuits.table(*chosen, token or [])
-    draw = partial(figure.weight_scores, circuits.scores, circuits.reader.name)
-    outputs.publish(out, targets, [table], draw, full=full)
+    table = circuits.score_table(output.most(MOST_ROWS)) if chosen is None else circuits.table(*chosen, token or [])
+    output.publish([table], partial(figure.weight_scores, circuits.scores, circuits.reader.name))
 
 
+@writes(FORMATS)
 def project(
+    output: Output,
     head: Annotated[str, typer.Argument(metavar="LAYER.HEAD", help="The head.")],
     text: Text,
     of: Annotated[Literal["queries", "keys", "values"], typer.Option(help="The vectors.")] = "keys",
     colour: Annotated[Literal["word", "position", "weight"], typer.Option(help="The colour of a point.")] = "word",
     model: AnyModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
 ) -> None:
     """The queries, keys or values of a head on their principal components; every line of the text is one text."""
     from regard.attribution import project as project_head
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=FORMATS)
     chosen = head_named(head)
     texts = [line for line in text_input.text_given(text).splitlines() if line.strip()]
     projected = project_head(open_model(model or USUAL), texts, *chosen, of)
-    outputs.publish(out, targets, [projected.table()], partial(figure.projection, projected, colour=colour), full=full)
+    output.publish([projected.table()], partial(figure.projection, projected, colour=colour))
 
 
 def head_named(name: str) -> tuple[int, int]:

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import outputs, terminal, text_input
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, Show, layout
+from regard.cli import terminal, text_input
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.output import figure
 from regard.output.files import file_of
 from regard.tables import Table
@@ -53,7 +54,9 @@ class EmbedName(StrEnum):
     MODEL = "model"
 
 
+@writes()
 def lookup(
+    output: Output,
     file: Annotated[str, typer.Argument(help="A JSON file with keys and values; - for standard input.")],
     query: Annotated[str, typer.Argument(help='A text, or a vector as in "[1, 0]".')],
     temperature: Annotated[
@@ -69,29 +72,22 @@ def lookup(
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
     ] = False,
-    show: Show = None,
-    out: Out = None,
-    full: Full = False,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     content = text_input.json_of(file)
     how: Any = None if similarity is None else similarity.value.replace("-", " ")
     dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed and embed.value)
     dictionary = dictionary.leaves() if leaves else dictionary
     search_query = query_of(query, dictionary)
     hard, soft = dictionary.hard(search_query), dictionary.soft(search_query)
-    if outputs.is_printed(out, targets):
+    if output.is_printed:
         equal = hard.table() if hard.found else "\n".join(["SELECT value WHERE key = query", *hard.table().notes])
         parts = (equal, soft.table())
-        terminal.show([part if isinstance(part, str) else _shortened(part, full) for part in parts], full)
+        terminal.show([part if isinstance(part, str) else _shortened(part, output.full) for part in parts], output.full)
         return
     tables = [table_with_values(dictionary, hard), table_with_values(dictionary, soft)]
     title = "Hard and soft look-up"
-    outputs.write(targets, lambda kind: file_of(tables, lambda: figure.lookup(dictionary, search_query), kind, title))
+    output.write(lambda kind: file_of(tables, lambda: figure.lookup(dictionary, search_query), kind, title))
 
 
 def _shortened(table: Table, full: bool) -> Table:

@@ -33,13 +33,7 @@ REMOVE_EXAMPLES = """Examples:
   regard models remove smollm2
 """
 
-app = typer.Typer(
-    help="List models; download and remove them.",
-    epilog=EXAMPLES,
-    invoke_without_command=True,
-    rich_markup_mode=None,  # keeps the lines of the examples as they are
-    add_completion=False,
-)
+app = terminal.group("List models; download and remove them.", EXAMPLES, invoke_without_command=True)
 
 
 @app.callback()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
-from regard.output.files import USUAL, Format
-from regard.output.svg import Layout, aspect_ratio
+from regard.cli.outputs import Output
+from regard.output.files import FIGURES, USUAL, Format
 
 
 def show_option(formats: Sequence[Format]) -> Any:
@@ -29,7 +31,6 @@ def show_option(formats: Sequence[Format]) -> Any:
     )
 
 
-Show = Annotated[Format | None, show_option(USUAL)]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing: all rows, all numbers.")]
 Out = Annotated[
     list[str] | None,
@@ -43,10 +44,37 @@ FontSize = Annotated[
     typer.Option("--font-size", metavar="PT", min=1, max=200, help="Smallest type of a figure that fills a slide."),
 ]
 NoCaption = Annotated[bool, typer.Option("--no-caption", help="Leave out the title and notes of a figure.")]
+FIGURE_OPTIONS = {"aspect": (Aspect, None), "font_size": (FontSize, None), "no_caption": (NoCaption, False)}
+Command = Callable[..., None]
 
 
-def layout(aspect: str | None, font_size: float | None, no_caption: bool) -> Layout:
-    """The options of figures."""
-    if aspect is not None:
-        aspect_ratio(aspect)  # refused before anything is computed
-    return {"aspect": aspect, "font_size": font_size, "caption": not no_caption}
+def writes(formats: Sequence[Format] = USUAL, *, full: bool = True) -> Callable[[Command], Command]:
+    """A decorator of commands with a parameter `output`: its value is made of the options that are added here.
+
+    formats   those that the command writes; with figures among them, it has the options of figures
+    full      whether the command has --full
+    """
+    options: dict[str, tuple[Any, Any]] = {"show": (Annotated[Format | None, show_option(formats)], None)}
+    options |= {"full": (Full, False)} if full else {}
+    options |= {"out": (Out, None), **(FIGURE_OPTIONS if FIGURES & set(formats) else {})}
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [
+            *(parameter for name, parameter in signature.parameters.items() if name != "output"),
+            *(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+                for name, (kind, default) in options.items()
+            ),
+        ]
+
+        @wraps(command)
+        def with_output(**values: Any) -> None:
+            chosen = {name: values.pop(name) for name in options}
+            command(**values, output=Output.of(**chosen, formats=formats))
+
+        with_output.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        with_output.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return with_output
+
+    return decorate

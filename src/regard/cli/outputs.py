@@ -10,7 +10,7 @@ from regard import atomic_file
 from regard.cli import terminal, text_input
 from regard.errors import OptionError, Unsupported
 from regard.output.files import BINARY, ENDINGS, FIGURES, USUAL, Format, file_of
-from regard.output.svg import Layout, Svg, usual_layout
+from regard.output.svg import Layout, Svg, aspect_ratio, usual_layout
 from regard.tables import Table
 
 DRAWN = FIGURES | {Format.HTML}
@@ -19,84 +19,95 @@ NO_LAYOUT: Layout = {"aspect": None, "font_size": None, "caption": True}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One output: its format, its file, None for standard output, and how its figure is laid out."""
+    """One output: its format, and its file or None for standard output."""
 
     format: Format
     path: str | None = None
-    layout: Layout = field(default_factory=Layout, repr=False, compare=False)
 
 
-def targets(
-    out: Sequence[str] | None, show: Format | None = None, *, formats: Collection[Format] = USUAL,
-    usual: Format = Format.TABLE, layout: Layout | None = None,
-) -> tuple[Target, ...]:  # fmt: skip
-    """What `--out` (each file) and `--show` ask for, checked before anything is computed.
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the options of output ask for, checked before anything is computed.
 
-    formats  those that the command writes
-    usual    the format of standard output where `--show` is not given
-    layout   of figures
+    is_printed  whether tables are printed in the terminal, fitted to its width
+    full        whether nothing is shortened
+    layout      of figures
 
-    >>> targets(["a.svg", "b.tex"])
+    >>> Output.of(["a.svg", "b.tex"]).targets
     (Target(format=<Format.SVG: 'svg'>, path='a.svg'), Target(format=<Format.LATEX: 'latex'>, path='b.tex'))
     """
-    names = [None if name == text_input.STANDARD else name for name in out or [text_input.STANDARD]]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise OptionError(f"--out names {text_input.STANDARD if name is None else name!r} twice; each file once.")
-    chosen = tuple(Target(_format(name, show, usual, formats), name, layout or {}) for name in names)
-    for target in chosen:
-        _check(target)
-    if layout not in (None, NO_LAYOUT) and not any(target.format in DRAWN for target in chosen):
-        raise OptionError("--aspect, --font-size and --no-caption are for figures: add --out FILE.svg, .pdf or .png.")
-    return chosen
 
+    targets: tuple[Target, ...]
+    is_printed: bool
+    full: bool = False
+    layout: Layout = field(default_factory=Layout)
 
-def write(targets: Sequence[Target], content: Callable[[Format], str | bytes]) -> None:
-    """Compute every output, then write them; each file is replaced whole or left as it was.
+    @classmethod
+    def of(
+        cls, out: Sequence[str] | None = None, show: Format | None = None, full: bool = False, *,
+        aspect: str | None = None, font_size: float | None = None, no_caption: bool = False,
+        formats: Collection[Format] = USUAL, usual: Format = Format.TABLE,
+    ) -> Output:  # fmt: skip
+        """From the values of the options.
 
-    Where a package is missing for one of several, the others are written before the error names it.
-    """
-    contents: dict[Format, str | bytes] = {}
-    missing: dict[Format, Unsupported] = {}
-    for kind in dict.fromkeys(target.format for target in targets):
-        try:
-            with usual_layout(targets[0].layout):
-                contents[kind] = content(kind)
-        except Unsupported as problem:
-            if len(targets) == 1:
-                raise
-            missing[kind] = problem
-    aloud = all(target.path is not None for target in targets)
-    for target in [target for target in targets if target.format in contents]:
-        if target.path is None:
-            terminal.raw(contents[target.format])
-            continue
-        atomic_file.write(target.path, contents[target.format])
-        if aloud:
-            terminal.show([f"Wrote {target.path}."])
-        else:  # standard output holds a result
-            terminal.remark(f"Wrote {target.path}.")
-    if missing:
-        unwritten = [
-            (target.path or "standard output", missing[target.format]) for target in targets if target.format in missing
-        ]
-        raise Unsupported("\n".join(f"{name} is not written: {problem}" for name, problem in unwritten))
+        formats  those that the command writes
+        usual    the format of standard output where `--show` is not given
+        """
+        if aspect is not None:
+            aspect_ratio(aspect)
+        layout: Layout = {"aspect": aspect, "font_size": font_size, "caption": not no_caption}
+        names = list(out or [text_input.STANDARD])
+        if double := next((name for name in names if names.count(name) > 1), None):
+            raise OptionError(f"--out names {double!r} twice; each file once.")
+        paths = (None if name == text_input.STANDARD else name for name in names)
+        targets = tuple(Target(_format(path, show, usual, formats), path) for path in paths)
+        for target in targets:
+            _check(target)
+        if layout != NO_LAYOUT and not any(target.format in DRAWN for target in targets):
+            raise OptionError(
+                "--aspect, --font-size and --no-caption are for figures: add --out FILE.svg, .pdf or .png."
+            )
+        return cls(targets, out is None and targets[0].format is Format.TABLE, full, layout)
 
+    def most(self, rows: int) -> int | None:
+        """The rows of a table that are shown: so many in a terminal, unless `--full` is given; None for all."""
+        return rows if self.is_printed and not self.full else None
 
-def publish(
-    out: Sequence[str] | None, targets: Sequence[Target], tables: Sequence[Table], draw: Callable[[], Svg], *,
-    full: bool = False, title: str = "",
-) -> None:  # fmt: skip
-    """Print tables in the terminal, or write them, or the figure of the same numbers, as `--out` and `--show` say."""
-    if is_printed(out, targets):
-        terminal.show(tables, full)
-    else:
-        write(targets, lambda kind: file_of(tables, draw, kind, title))
+    def publish(self, tables: Sequence[Table], draw: Callable[[], Svg], title: str = "") -> None:
+        """Print tables in the terminal, or write them or the figure of the same numbers."""
+        if self.is_printed:
+            terminal.show(tables, self.full)
+        else:
+            self.write(lambda kind: file_of(tables, draw, kind, title, self.full))
 
+    def write(self, content: Callable[[Format], str | bytes]) -> None:
+        """Compute every output, then write them; each file is replaced whole or left as it was.
 
-def is_printed(out: Sequence[str] | None, targets: Sequence[Target]) -> bool:
-    """Whether tables are printed in the terminal, fitted to its width."""
-    return out is None and targets[0].format is Format.TABLE
+        Where a package is missing for one of several, the others are written before the error names it.
+        """
+        contents: dict[Format, str | bytes] = {}
+        missing: dict[Format, Unsupported] = {}
+        for kind in dict.fromkeys(target.format for target in self.targets):
+            try:
+                with usual_layout(self.layout):
+                    contents[kind] = content(kind)
+            except Unsupported as problem:
+                if len(self.targets) == 1:
+                    raise
+                missing[kind] = problem
+        has_results = any(target.path is None for target in self.targets)  # on standard output
+        for target in self.targets:
+            if target.format in missing:
+                continue
+            if target.path is None:
+                terminal.raw(contents[target.format])
+                continue
+            atomic_file.write(target.path, contents[target.format])
+            line = f"Wrote {target.path}."
+            terminal.remark(line) if has_results else terminal.show([line])
+        if missing:
+            unwritten = [(target.path or "standard output", missing.get(target.format)) for target in self.targets]
+            raise Unsupported("\n".join(f"{name} is not written: {why}" for name, why in unwritten if why))
 
 
 def _format(name: str | None, show: Format | None, usual: Format, formats: Collection[Format]) -> Format:

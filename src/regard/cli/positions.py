@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import outputs
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, Show, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.errors import OptionError, did_you_mean
 from regard.output import figure
 from regard.teaching.positions import KINDS, LONGEST, WIDEST, position_lesson
@@ -22,7 +22,9 @@ EXAMPLES = """Examples:
 """
 
 
+@writes()
 def positions(
+    output: Output,
     kind: Annotated[
         str, typer.Argument(help="sinusoidal, rotary, learned (random, before training), or a model such as minilm.")
     ] = "sinusoidal",
@@ -30,21 +32,14 @@ def positions(
     width: Annotated[int, typer.Option(min=1, max=WIDEST, help="Width of the vectors; even for rotary.")] = 16,
     base: Annotated[float, typer.Option(help="Base of the wavelengths (sinusoidal, rotary).")] = 10000.0,
     seed: Annotated[int, typer.Option(min=0, help="learned: seed of the random vectors.")] = 0,
-    show: Show = None,
-    out: Out = None,
-    full: Full = False,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Show positional encodings: the vector of each position, and how similar two positions are."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     options: dict[str, Any] = {"length": length, "width": width, "base": base, "seed": seed}
     if kind in KINDS:
         lesson = position_lesson(kind, **options)
     else:
         lesson = position_lesson("learned", weights=_weights(kind), source=f"learned by {kind}", **options)
-    outputs.publish(out, targets, [lesson.table()], lambda: figure.positions(lesson), full=full)
+    output.publish([lesson.table()], lambda: figure.positions(lesson))
 
 
 def _weights(name: str) -> Any:

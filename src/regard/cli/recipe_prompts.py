@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli import outputs
-from regard.cli.head_vectors import FORMATS, MOST_ROWS, Show
+from regard.cli.head_vectors import FORMATS, MOST_ROWS
 from regard.cli.model_option import CAUSAL, AnyModel, open_model
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 
 if TYPE_CHECKING:
     from regard.attribution.recipes import GridStudy, HeadStudy
@@ -38,7 +38,9 @@ Prompts = Annotated[int, typer.Option(min=2, help="How many prompts are generate
 Seed = Annotated[int, typer.Option(min=0, help="Decides which prompts.")]
 
 
+@writes(FORMATS)
 def question(
+    output: Output,
     name: Annotated[str, typer.Argument(help="indirect-objects, induction, pronouns or agreement.")],
     prompts: Prompts = 100,
     heads: Annotated[
@@ -47,42 +49,25 @@ def question(
     ] = None,
     seed: Seed = 0,
     model: AnyModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Silence every head in turn and measure the answer to generated prompts; minutes with all 100."""
     from regard.attribution import answer_question
     from regard.attribution.recipes import check_name
 
-    targets = outputs.targets(out, show, formats=FORMATS, layout=layout(aspect, font_size, no_caption))
     check_name(name)
-    publish(answer_question(open_model(model or CAUSAL), name, prompts, seed=seed, heads=heads), targets, out, full)
+    publish(answer_question(open_model(model or CAUSAL), name, prompts, seed=seed, heads=heads), output)
 
 
-def circuit(
-    prompts: Prompts = 100,
-    seed: Seed = 0,
-    model: AnyModel = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
-) -> None:
+@writes(FORMATS)
+def circuit(output: Output, prompts: Prompts = 100, seed: Seed = 0, model: AnyModel = None) -> None:
     """Patch the previous-token heads from corrupted texts: without them, induction heads find nothing."""
     from regard.attribution import induction_circuit
 
-    targets = outputs.targets(out, show, formats=FORMATS)
-    publish(induction_circuit(open_model(model or CAUSAL), prompts, seed=seed), targets, out, full)
+    publish(induction_circuit(open_model(model or CAUSAL), prompts, seed=seed), output)
 
 
-def publish(
-    study: HeadStudy | GridStudy, targets: tuple[outputs.Target, ...], out: list[str] | None, full: bool
-) -> None:
+def publish(study: HeadStudy | GridStudy, output: Output) -> None:
     """Print and write the table and figure of a study."""
     from regard.output import figure
 
-    rows = MOST_ROWS if outputs.is_printed(out, targets) and not full else None
-    outputs.publish(out, targets, [study.table(rows)], partial(figure.recipe, study), full=full)
+    output.publish([study.table(output.most(MOST_ROWS))], partial(figure.recipe, study))

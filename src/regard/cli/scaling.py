@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import outputs
-from regard.cli.output_options import Aspect, FontSize, NoCaption, Out, Show, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.output import figure
 from regard.teaching.scaled_scores import SIZES, USUAL, scaling_lesson
 
@@ -21,7 +21,9 @@ EXAMPLES = """Examples:
 """
 
 
+@writes(full=False)
 def scaling(
+    output: Output,
     divisor: Annotated[
         list[str] | None,
         typer.Option(help="A number, sqrt for √d_k, or d_k; may be repeated. By default 1, √d_k and d_k."),
@@ -30,13 +32,7 @@ def scaling(
         list[int] | None, typer.Option(min=1, help="A d_k; may be repeated. By default 1 to 1,024.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random tokens and weights.")] = 0,
-    show: Show = None,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Show weights and gradients as d_k grows, with and without the division by √d_k."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     lesson = scaling_lesson(divisor or USUAL, sizes=size or SIZES, seed=seed)
-    outputs.publish(out, targets, lesson.tables(), lambda: figure.scaling(lesson))
+    output.publish(lesson.tables(), lambda: figure.scaling(lesson))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import outputs, terminal
+from regard.cli import terminal
 from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
-from regard.cli.output_options import Aspect, FontSize, NoCaption, Out, Show, layout
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.cli.text_input import text_argument, word_position
 from regard.errors import OptionError
 from regard.output.files import Format
@@ -55,7 +56,9 @@ Layer = Annotated[int | None, typer.Option(help="Only this layer, counted from 0
 Head = Annotated[int | None, typer.Option(help="Only this head, counted from 0.")]
 
 
+@writes(full=False)
 def see(
+    output: Output,
     text: Text = None,
     file: File = None,
     model: AnyModel = None,
@@ -72,8 +75,6 @@ def see(
         str | None,
         typer.Option(metavar="TEXT", help="Another text with the same word: how far its vector moves, layer by layer."),
     ] = None,
-    show: Show = None,
-    out: Out = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -83,14 +84,10 @@ def see(
     with_model: Annotated[
         bool, typer.Option("--with-model", help="Put the model into the HTML page: it reads other texts offline.")
     ] = False,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
-    targets = outputs.targets(out, show, layout=layout(aspect, font_size, no_caption))
     for option, is_there in (("--keep", keep is not None), ("--with-model", with_model)):
-        if is_there and not any(target.format is Format.HTML for target in targets):
+        if is_there and not any(target.format is Format.HTML for target in output.targets):
             raise OptionError(f"{option} says what the HTML page holds: add --out FILE.html.")
     is_number = head is None or re.fullmatch(r"-?\d{1,6}", head, re.ASCII)
     if not is_number and layer is not None:
@@ -101,10 +98,12 @@ def see(
     reading = open_model(model or USUAL).read(written)  # long texts show their own progress bar
     seconds = time.perf_counter() - started
     number, relation = (int(head), None) if head is not None and is_number else (None, head)
-    _publish(reading, seconds, query, layer, number, targets, out, relation=relation, beside=beside, kept=kept)
+    _publish(reading, seconds, query, layer, number, output, relation=relation, beside=beside, kept=kept)
 
 
+@writes(full=False)
 def generate(
+    output: Output,
     text: Text = None,
     file: File = None,
     tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="How many tokens the model writes.")] = 20,
@@ -112,32 +111,29 @@ def generate(
     query: Query = None,
     layer: Layer = None,
     head: Head = None,
-    show: Show = None,
-    out: Out = None,
 ) -> None:
     """Let a model continue a text, and see its attention."""
-    targets = outputs.targets(out, show)
     name, written = model or CAUSAL, text_argument("generate", text, file)
     started = time.perf_counter()
     reader = open_model(name)
     with terminal.progress(f"{name} writes", tokens) as advance:
         reading = reader.generate(written, tokens, on_token=lambda _piece: advance())
-    _publish(reading, time.perf_counter() - started, query, layer, head, targets, out)
+    _publish(reading, time.perf_counter() - started, query, layer, head, output)
 
 
 def _publish(
     reading: Reading, seconds: float, query: str | None, layer: int | None, head: int | None,
-    targets: tuple[outputs.Target, ...], out: list[str] | None, **options: Any,
+    output: Output, **options: Any,
 ) -> None:  # fmt: skip
     """Print what is worth showing of a reading, or write it."""
     from regard.output import see_report
 
     word = word_position("--query", query, [word.text for word in reading.words])
     report = see_report.report(reading, word, layer, head, seconds, **options)
-    if outputs.is_printed(out, targets):
+    if output.is_printed:
         terminal.show(report.printed())
     else:
-        outputs.write(targets, report.content)
+        output.write(report.content)
 
 
 def _kept(keep: str | None) -> dict[str, list[int] | None]:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from regard import examples
-from regard.cli import outputs, terminal
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout, show_option
+from regard.cli import terminal
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.cli.text_input import STANDARD, called, json_of, text_given, word_position
 from regard.errors import OptionError
 from regard.output.files import USUAL, Format
@@ -43,7 +44,9 @@ writes as .md, .csv or .json; .xlsx has live formulas.
 """
 
 
+@writes(FORMATS)
 def steps(
+    output: Output,
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
     example: Annotated[
         str | None, typer.Option(metavar="NAME", help="An example instead of a text; `regard examples` lists them.")
@@ -79,15 +82,8 @@ def steps(
     positions: Annotated[
         str | None, typer.Option(metavar="KIND", help="sinusoidal: x = embedding + position, then all steps from x.")
     ] = None,
-    show: Annotated[Format | None, show_option(FORMATS)] = None,
-    out: Out = None,
-    full: Full = False,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    targets = outputs.targets(out, show, formats=FORMATS, layout=layout(aspect, font_size, no_caption))
     if key is not None and query is None:
         raise OptionError("--key is shown with a query, number by number: say which, with --query WORD.")
     words, content, source = _inputs(text, example, embeddings)
@@ -102,14 +98,14 @@ def steps(
         word_position("--query", query, explained.words),
         word_position("--key", key, explained.key_words),
         head,
-        full,
+        output.full,
     )
-    if outputs.is_printed(out, targets):
-        terminal.show(step_tables(explained, report.query, head, full=full), full)
+    if output.is_printed:
+        terminal.show(step_tables(explained, report.query, head, full=output.full), output.full)
         return
-    if explained.note is not None and all(target.format is Format.CSV for target in targets):
+    if explained.note is not None and all(target.format is Format.CSV for target in output.targets):
         terminal.remark(explained.note)  # CSV has no place for all of it
-    outputs.write(targets, report.file)
+    output.write(report.file)
 
 
 def _inputs(text: str | None, example: str | None, embeddings: str | None) -> tuple[tuple[str, ...] | None, Any, str]:

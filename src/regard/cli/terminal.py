@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
@@ -41,6 +42,11 @@ class Group(TyperGroup):
             formatter.write_dl(
                 [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
             )
+
+
+def group(about: str, examples: str, cls: type[TyperGroup] = Group, **options: Any) -> typer.Typer:
+    """Commands under one name; the lines of their examples stay as they are."""
+    return typer.Typer(cls=cls, help=about, epilog=examples, rich_markup_mode=None, add_completion=False, **options)
 
 
 def prepare() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from regard.cli import terminal
 from regard.cli.heads import ablate, atlas, profiles
 from regard.errors import OptionError, shortened
@@ -37,13 +35,11 @@ class HeadCommands(terminal.Group):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
-    cls=HeadCommands,
-    help="What each head does: statistics, patterns, relations and ablation, over a text, a treebank or a corpus.",
-    epilog=EXAMPLES,
+app = terminal.group(
+    "What each head does: statistics, patterns, relations and ablation, over a text, a treebank or a corpus.",
+    EXAMPLES,
+    HeadCommands,
     no_args_is_help=True,
-    rich_markup_mode=None,  # keeps the lines of the examples as they are
-    add_completion=False,
 )
 
 for _command, _epilog in (

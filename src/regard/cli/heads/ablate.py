@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import outputs, terminal
 from regard.cli.heads.options import FORMATS, File, Silence, Text, paragraphs
 from regard.cli.model_option import CAUSAL, AnyModel, open_model
-from regard.cli.output_options import Aspect, FontSize, Full, NoCaption, Out, layout, show_option
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 from regard.errors import OptionError
-from regard.output.files import FIGURES, Format, file_of
+from regard.output.files import FIGURES, Format
 
 CURVE_FORMATS = (*FORMATS, Format.SVG, Format.PNG, Format.PDF)
 DRAWN = (Format.HTML, *FIGURES)  # the pruning curve
@@ -28,7 +28,9 @@ EXAMPLES = """Examples:
 """
 
 
+@writes(CURVE_FORMATS)
 def ablate(
+    output: Output,
     text: Text = None,
     file: File = None,
     corpus: Annotated[
@@ -36,24 +38,14 @@ def ablate(
     ] = None,
     model: AnyModel = None,
     silence: Silence = None,
-    show: Annotated[Format | None, show_option(CURVE_FORMATS)] = None,
-    full: Full = False,
-    out: Out = None,
-    aspect: Aspect = None,
-    font_size: FontSize = None,
-    no_caption: NoCaption = False,
 ) -> None:
     """Silence each head and measure what changes."""
     from regard.heads import ablation
     from regard.output import figure
 
-    targets = outputs.targets(out, show, formats=CURVE_FORMATS, layout=layout(aspect, font_size, no_caption))
     texts = [] if corpus and text is None is file else paragraphs("heads ablate", text, file)
-    if silence is not None and any(target.format in DRAWN for target in targets):
+    if silence is not None and any(target.format in DRAWN for target in output.targets):
         raise OptionError("--silence has no pruning curve to draw: leave it out, or write .csv, .json, .md or .tex.")
     study = ablation(open_model(model or CAUSAL), texts, corpus=corpus or (), silence=silence)
-    if outputs.is_printed(out, targets):
-        terminal.show(study.tables(None if full else MOST_HEADS), full)
-        return
-    tables, draw = study.tables(), partial(figure.pruning, study.curve, study.loss, study.model)
-    outputs.write(targets, lambda kind: file_of(tables, draw, kind, full=full))
+    draw = partial(figure.pruning, study.curve, study.loss, study.model)
+    output.publish(study.tables(output.most(MOST_HEADS)), draw)

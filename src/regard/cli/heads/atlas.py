@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli import outputs, terminal
+from regard.cli import terminal
 from regard.cli.heads import profile_outputs
 from regard.cli.heads.options import FORMATS
 from regard.cli.model_option import USUAL, ComputedModel, open_computed
 from regard.cli.output_options import Full, show_option
+from regard.cli.outputs import Output
 from regard.cli.text_input import STANDARD
 from regard.errors import OptionError
 from regard.output.files import Format
@@ -94,9 +95,9 @@ def page(
     """A page with all heads, from what earlier runs wrote."""
     from regard.viewer import heads_page
 
-    targets = outputs.targets(out, formats=[Format.HTML], usual=Format.HTML)
+    output = Output.of(out, formats=[Format.HTML], usual=Format.HTML)
     content = heads_page.page(sources, terminal.remark)
-    outputs.write(targets, lambda _kind: content)
+    output.write(lambda _kind: content)
 
 
 def _shard(text: str | None) -> tuple[int, int]:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output_options import show_option
 from regard.cli.text_input import text_argument
 from regard.output.files import Format
 
@@ -16,7 +15,6 @@ FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON,
 Text = Annotated[str | None, typer.Argument(help="A text; - reads it from standard input.")]
 File = Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")]
 Silence = Annotated[str | None, typer.Option(metavar="2.0,3.1", help="Silence these heads; 2 is all of layer 2.")]
-Show = Annotated[Format | None, show_option(FORMATS)]
 
 
 def paragraphs(command: str, text: str | None, file: str | None) -> list[str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli import outputs, terminal
+from regard.cli import terminal
+from regard.cli.outputs import Output
 from regard.output.files import Format, tables_file
 
 if TYPE_CHECKING:
@@ -26,15 +27,14 @@ def show_atlas(profile: Profile, folder: str | None, show: Format | None, full: 
 
 
 def publish(
-    profile: Profile, tables: Sequence[Table], targets: Sequence[outputs.Target], out: Sequence[str] | None, full: bool,
-    maps: Callable[[], list[Reading]] = list,
-) -> None:  # fmt: skip
-    """Print the tables of a profile, or write them as `--out` and `--show` say; a page also holds `maps`."""
-    if outputs.is_printed(out, targets):
+    profile: Profile, tables: Sequence[Table], output: Output, maps: Callable[[], list[Reading]] = list
+) -> None:
+    """Print the tables of a profile, or write them as the options say; a page also holds `maps`."""
+    if output.is_printed:
         shown = {note for table in tables for note in table.notes}
-        terminal.show([*tables, *(note for note in profile.notes if note not in shown)], full)
+        terminal.show([*tables, *(note for note in profile.notes if note not in shown)], output.full)
     else:
-        outputs.write(targets, lambda kind: _content(profile, tables, kind, full, maps))
+        output.write(lambda kind: _content(profile, tables, kind, output.full, maps))
 
 
 def _content(

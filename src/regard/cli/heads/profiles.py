@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli import outputs, terminal
+from regard.cli import terminal
 from regard.cli.heads import profile_outputs
-from regard.cli.heads.options import FORMATS, File, Show, Silence, Text, paragraphs
+from regard.cli.heads.options import FORMATS, File, Silence, Text, paragraphs
 from regard.cli.model_option import USUAL, AnyModel, open_model
-from regard.cli.output_options import Full, Out
+from regard.cli.output_options import writes
+from regard.cli.outputs import Output
 
 if TYPE_CHECKING:
     from regard.reading.reader import Reader
@@ -41,20 +42,12 @@ chosen on every other sentence and scored on the rest.
 """
 
 
-def text(
-    text: Text = None,
-    file: File = None,
-    model: AnyModel = None,
-    silence: Silence = None,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
-) -> None:
+@writes(FORMATS)
+def text(output: Output, text: Text = None, file: File = None, model: AnyModel = None, silence: Silence = None) -> None:
     """Statistics and a label for every head, over a text."""
     from regard.heads import profile_texts
     from regard.viewer import heads_page
 
-    targets = outputs.targets(out, show, formats=FORMATS)
     texts = paragraphs("heads text", text, file)
     reader = _open(model, silence)
     if silence is not None:
@@ -62,13 +55,14 @@ def text(
 
         reader = silence_named(reader, silence)
     profile = profile_texts(reader, texts)
-    printed = outputs.is_printed(out, targets)
-    tables = [profile.table(every=full or not printed)]
-    shown = [profile.pattern_table(every=full), *tables] if printed else tables
-    profile_outputs.publish(profile, shown, targets, out, full, partial(heads_page.maps, reader, texts))
+    tables = [profile.table(every=output.full or not output.is_printed)]
+    shown = [profile.pattern_table(every=output.full), *tables] if output.is_printed else tables
+    profile_outputs.publish(profile, shown, output, partial(heads_page.maps, reader, texts))
 
 
+@writes(FORMATS)
 def treebank(
+    output: Output,
     file: Annotated[str, typer.Argument(help="Choose the best head of each relation on this CoNLL-U file.")],
     score: Annotated[
         str | None, typer.Option(metavar="FILE", help="Score the chosen heads on this CoNLL-U file.")
@@ -78,9 +72,6 @@ def treebank(
     untrained: Annotated[
         bool, typer.Option("--untrained/--no-untrained", help="Compare with an untrained model of the same shape.")
     ] = True,
-    show: Show = None,
-    full: Full = False,
-    out: Out = None,
 ) -> None:
     """The best head for each grammatical relation, over a treebank."""
     from regard.heads import relations
@@ -88,7 +79,6 @@ def treebank(
     from regard.heads.profile import change_table
     from regard.viewer import heads_page
 
-    targets = outputs.targets(out, show, formats=FORMATS)
     files = [treebanks.read(name) for name in (file, score) if name is not None]
     for read in files:
         for skipped in read.skipped[:5]:
@@ -97,10 +87,10 @@ def treebank(
             terminal.remark(f"{read.name}: {len(read.skipped):,} sentences skipped in all.")
     reader = _open(model, silence)
     profile = relations(reader, *files, silence=silence, untrained=untrained)
-    tables = [profile.relation_table(every=full or not outputs.is_printed(out, targets))]
+    tables = [profile.relation_table(every=output.full or not output.is_printed)]
     if silence is not None:
         tables.append(change_table(profile.changes, silence))
-    profile_outputs.publish(profile, tables, targets, out, full, partial(heads_page.maps, reader, ()))
+    profile_outputs.publish(profile, tables, output, partial(heads_page.maps, reader, ()))
 
 
 def _open(name: str | None, silence: str | None) -> Reader:
