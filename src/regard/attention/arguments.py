@@ -24,12 +24,12 @@ MOST_RELATIVE = 1 << 28  # bytes of a lazy bias, which spans the distance betwee
 
 def queries_and_keys(queries: Any, keys: Any) -> tuple[Array, Array]:
     """Queries and keys as arrays of the same library, dtype and device, with compatible shapes."""
-    given = {"queries": queries, "keys": keys}
-    if is_tensor(queries) != is_tensor(keys) and all(hasattr(array, "shape") for array in given.values()):
-        raise errors.families_mixed(**given)
-    typed = [array for array in given.values() if _is_float_array(array)]
-    typed = typed or [floats(name, array) for name, array in given.items() if is_tensor(array)]
-    queries, keys = (floats(name, array, typed[0] if typed else None) for name, array in given.items())
+    arrays_by_name = {"queries": queries, "keys": keys}
+    if is_tensor(queries) != is_tensor(keys) and all(hasattr(array, "shape") for array in arrays_by_name.values()):
+        raise errors.families_mixed(**arrays_by_name)
+    typed = [array for array in arrays_by_name.values() if _is_float_array(array)]
+    typed = typed or [floats(name, array) for name, array in arrays_by_name.items() if is_tensor(array)]
+    queries, keys = (floats(name, array, typed[0] if typed else None) for name, array in arrays_by_name.items())
     same_kind(queries=queries, keys=keys)
     for name, array in (("queries", queries), ("keys", keys)):
         if not 2 <= array.ndim <= 4:

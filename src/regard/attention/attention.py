@@ -100,8 +100,8 @@ class Attention:
                 self._check_mask()
             return
         object.__setattr__(self, "_is_direct", False)
-        given = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
-        for name, value in given.items():
+        options = {"scale": scale, "bias": bias, "softcap": softcap, "sinks": sinks, "offset": offset}
+        for name, value in options.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "similarity", similarity)
         if not placeholder:
@@ -215,8 +215,8 @@ class Attention:
         names = ("batch", "head", "query", "key")[4 - self.ndim :]
         axes = ", ".join(f"{name} {count}" for name, count in zip(names, self.shape, strict=True))
         what = [f"head_dim {self.queries.shape[-1]}", str(self.dtype).removeprefix("torch.")]
-        given = {name: getattr(self, name) for name in ("scale", "softcap", "offset")}
-        what += [f"{name}={value}" for name, value in given.items() if value is not None]
+        options = {name: getattr(self, name) for name in ("scale", "softcap", "offset")}
+        what += [f"{name}={value}" for name, value in options.items() if value is not None]
         what += [f"mask={self.mask.expression}"] if self.mask is not None else []
         what += [name for name in ("bias", "sinks") if getattr(self, name) is not None]
         what += [self.similarity] if self.similarity != "dot" else []

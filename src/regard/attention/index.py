@@ -295,12 +295,12 @@ def _filled(index: Any, axes: int) -> list[Any]:
     if consumed > axes:
         came = f"{errors.count(consumed, 'index')} for an attention of {errors.count(axes, 'axis')}"
         raise errors.OutOfRange(f"{came}: leave {consumed - axes} out.")
-    dots = [place for place, item in enumerate(items) if item is ...]
+    dots = [position for position, item in enumerate(items) if item is ...]
     if len(dots) > 1:
         raise _not_an_index(index)
-    place = dots[0] if dots else len(items)
+    position = dots[0] if dots else len(items)
     filling: list[Any] = [score_parts.EVERYTHING] * (axes - consumed) or [...] * len(dots)
-    return [*items[:place], *filling, *items[place + 1 :]]
+    return [*items[:position], *filling, *items[position + 1 :]]
 
 
 def _item(item: Any) -> list[Any]:

@@ -64,17 +64,17 @@ class RowStatistics:
         """Cache the row state that a product computed."""
         fingerprints = _fingerprints(scores)
         if fingerprints is not None:
-            known = {**self._known(fingerprints), **{name: found[name] for name in KEPT}}
-            self._cached = Cached(fingerprints, known)
+            statistics = {**self._known(fingerprints), **{name: found[name] for name in KEPT}}
+            self._cached = Cached(fingerprints, statistics)
 
     def _completed(self, scores: Scores, fingerprints: Fingerprints, names: Sequence[str]) -> dict[str, Array]:
         """The cached statistics, with these names computed and cached if they are missing."""
-        known = self._known(fingerprints)
-        missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in known]
+        statistics = self._known(fingerprints)
+        missing = [name for name in dict.fromkeys((*TOGETHER, *names)) if name not in statistics]
         if any(name in missing for name in names):
-            known = {**known, **_computed(scores, missing)}
-            self._cached = Cached(fingerprints, known)
-        return known
+            statistics = {**statistics, **_computed(scores, missing)}
+            self._cached = Cached(fingerprints, statistics)
+        return statistics
 
     def _known(self, fingerprints: Fingerprints) -> dict[str, Array]:
         """The cached statistics, if they were computed from arrays with these fingerprints."""

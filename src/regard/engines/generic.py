@@ -154,8 +154,8 @@ def backward(
 ) -> Gradients:
     """Gradients, given `flow`, the gradient of the output."""
     xp = namespace(values)
-    given = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
-    sums = {name: xp.zeros_like(xp.wide(array)) for name, array in given.items() if array is not None}
+    inputs = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
+    sums = {name: xp.zeros_like(xp.wide(array)) for name, array in inputs.items() if array is not None}
 
     def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
         rows, part_flow = softmax(part), xp.wide(flow[place])
@@ -180,7 +180,7 @@ def backward(
 
     with xp.no_grad():
         queries = in_strips(scores, compute, values)[0]
-    return Gradients(queries, **{name: cast(total, given[name].dtype) for name, total in sums.items()})
+    return Gradients(queries, **{name: cast(total, inputs[name].dtype) for name, total in sums.items()})
 
 
 # Strips
@@ -226,8 +226,8 @@ def _joined(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array
     if len(pieces) == 1:
         return pieces[0]
     if add is not None:
-        return tuple(reduce(add, found) for found in zip(*pieces, strict=True))
-    return tuple(namespace(found[0]).concat(found, axis) for found in zip(*pieces, strict=True))
+        return tuple(reduce(add, parts_of_one) for parts_of_one in zip(*pieces, strict=True))
+    return tuple(namespace(parts_of_one[0]).concat(parts_of_one, axis) for parts_of_one in zip(*pieces, strict=True))
 
 
 # The stages: score → scaled → capped → biased → masked → weight
@@ -413,8 +413,8 @@ def _guarded(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array
     if signed:
         turned_below, turned_above, turned_unknown = reached(matrix < 0)
         above, below, unknown = above | turned_above, below | turned_below, unknown | turned_unknown
-        for found in reached(matrix == 0):
-            unknown = unknown | found
+        for keys in reached(matrix == 0):
+            unknown = unknown | keys
     result = result + xp.where(above, xp.inf, 0.0) - xp.where(below, xp.inf, 0.0)
     return xp.where(unknown, xp.nan, result)
 

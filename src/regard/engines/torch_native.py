@@ -41,10 +41,10 @@ def forward(
         state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in statistics}
         _core.forward(_held(scores), handed(values), handed(output), *map(handed, state.values()))
         return output, state
-    output, found = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
-    if found:
-        found = {name: torch.from_numpy(array) for name, array in found.items()}
-    return None if output is None else tensor(output), found
+    output, rows = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
+    if rows:
+        rows = {name: torch.from_numpy(array) for name, array in rows.items()}
+    return None if output is None else tensor(output), rows
 
 
 product = native.product

@@ -53,8 +53,8 @@ class Profile:
         """One row for each head: its labels and main statistics; with `every`, all of them with their intervals."""
         names = NAMES if every else SHOWN
         columns = [Column("layer", "number", 0), Column("head", "number", 0)] if every else [Column("head", "word")]
-        known = known_of(self.weights)
-        columns += [Column("in general", "text")] if known else []
+        known_heads = known_of(self.weights)
+        columns += [Column("in general", "text")] if known_heads else []
         columns.append(Column("pattern", "text"))
         for name in names:
             columns.append(Column(name, "number", 1 if name == "distance" and not every else 2))
@@ -66,7 +66,7 @@ class Profile:
         labels = self.labels
         for layer, head in product(range(self.sums.layers), range(self.sums.heads)):
             cells: list[Any] = [layer, head] if every else [f"{layer}.{head}"]
-            cells += [known.name(layer, head)] if known else []
+            cells += [known_heads.name(layer, head)] if known_heads else []
             cells.append(describe_labels(labels[layer][head]))
             for name in names:
                 cells += self.sums.estimate(name, layer, head)[: 3 if every else 1]
@@ -74,7 +74,7 @@ class Profile:
                 cells += [None, None] if self.ranks is None else [part[layer, head] for part in self.ranks]
             rows.append(tuple(cells))
         title = f"Heads of {self.model}, over {self.source}"
-        general = (f"In general: what the head is known for, measured on {TREEBANK}.",) if known else ()
+        general = (f"In general: what the head is known for, measured on {TREEBANK}.",) if known_heads else ()
         return Table(title, tuple(columns), tuple(rows), (*self.notes, *general))
 
     def pattern_table(self, *, every: bool = False) -> Table:

@@ -98,24 +98,24 @@ def classes_of(words: Sequence[str]) -> tuple[frozenset[str], ...]:
     """
     spelled = [word.casefold() for word in words]
     classes_of_words = [_alone(word) for word in spelled]
-    first = next((place for place, classes in enumerate(classes_of_words) if classes), 0)
-    for place, word in enumerate(spelled):
-        if not classes_of_words[place].issuperset(OPEN):
+    first = next((index for index, classes in enumerate(classes_of_words) if classes), 0)
+    for index, word in enumerate(spelled):
+        if not classes_of_words[index].issuperset(OPEN):
             continue
-        before = classes_of_words[place - 1] if place else set()
-        if words[place][0].isupper() and place > first and not words[place].isupper():
-            classes_of_words[place] -= {"verb", "modifier"}
-        elif before & {"determiner", "possessive"} or (before & {"preposition"} and spelled[place - 1] != "to"):
-            classes_of_words[place].discard("verb")
-        elif (place and spelled[place - 1] in SUBJECTS) or (word.endswith("ed") and len(word) > 4):
-            classes_of_words[place].discard("noun")
-    for place, word in enumerate(spelled):
-        if word in POSSESSIVE and place + 1 < len(classes_of_words) and "noun" in classes_of_words[place + 1]:
-            classes_of_words[place].discard("pronoun")
-        if classes_of_words[place] & {"noun"} and _is_possessive(spelled, place):
-            classes_of_words[place].add("possessive")
-        if word in PLACE_PREPOSITIONS and (phrase := _phrase(spelled, classes_of_words, place)):
-            classes_of_words[place].add("spatial")
+        before = classes_of_words[index - 1] if index else set()
+        if words[index][0].isupper() and index > first and not words[index].isupper():
+            classes_of_words[index] -= {"verb", "modifier"}
+        elif before & {"determiner", "possessive"} or (before & {"preposition"} and spelled[index - 1] != "to"):
+            classes_of_words[index].discard("verb")
+        elif (index and spelled[index - 1] in SUBJECTS) or (word.endswith("ed") and len(word) > 4):
+            classes_of_words[index].discard("noun")
+    for index, word in enumerate(spelled):
+        if word in POSSESSIVE and index + 1 < len(classes_of_words) and "noun" in classes_of_words[index + 1]:
+            classes_of_words[index].discard("pronoun")
+        if classes_of_words[index] & {"noun"} and _is_possessive(spelled, index):
+            classes_of_words[index].add("possessive")
+        if word in PLACE_PREPOSITIONS and (phrase := _phrase(spelled, classes_of_words, index)):
+            classes_of_words[index].add("spatial")
             for inside in phrase:
                 classes_of_words[inside].add("place")
     return tuple(map(frozenset, classes_of_words))
@@ -147,8 +147,8 @@ def _alone(word: str) -> set[str]:
 
 def _is_possessive(words: Sequence[str], place: int) -> bool:
     after = list(words[place + 1 : place + 3])
-    own = words[place].endswith(("'s", "’s", "s'", "s’"))
-    return own or after[:1] in (["'s"], ["’s"]) or (after[:1] in (["'"], ["’"]) and (
+    has_ending = words[place].endswith(("'s", "’s", "s'", "s’"))
+    return has_ending or after[:1] in (["'s"], ["’s"]) or (after[:1] in (["'"], ["’"]) and (
         after[1:] == ["s"] or words[place].endswith("s")
     ))  # fmt: skip
 

@@ -200,12 +200,12 @@ def _text(words: list[list[str]], ranges: dict[int, tuple[int, str, bool]]) -> t
     """The text of a sentence, and where its words stand; words of a contraction that is respelled have no place."""
     text = ""
     spans: list[tuple[int, int]] = []
-    place = 0
-    while place < len(words):
+    position = 0
+    while position < len(words):
         start = len(text)
-        if place + 1 in ranges:
-            last, form, blank = ranges[place + 1]
-            forms = [columns[1] for columns in words[place:last]]
+        if position + 1 in ranges:
+            last, form, blank = ranges[position + 1]
+            forms = [columns[1] for columns in words[position:last]]
             text += form
             if "".join(forms).lower() == form.lower():
                 for part in forms:
@@ -213,14 +213,14 @@ def _text(words: list[list[str]], ranges: dict[int, tuple[int, str, bool]]) -> t
                     start += len(part)
             else:
                 spans += [(start, len(text)), *[(len(text), len(text))] * (len(forms) - 1)]
-            place = last
+            position = last
         else:
-            columns = words[place]
+            columns = words[position]
             text += columns[1]
             spans.append((start, len(text)))
             blank = not _no_space(columns[9])
-            place += 1
-        text += " " if blank and place < len(words) else ""
+            position += 1
+        text += " " if blank and position < len(words) else ""
     return text, spans
 
 
@@ -281,12 +281,12 @@ def _top_of(heads: list[int]) -> Callable[[int, int], int]:
         tables.append((low, high))
 
     def top(first: int, last: int) -> int:
-        place = first
+        position = first
         for power in reversed(range((last - first + 1).bit_length())):
             low, high = tables[power]
-            if place + 2**power <= last + 1 and low[place] >= first and high[place] <= last:
-                place += 2**power
-        return place if place <= last else first
+            if position + 2**power <= last + 1 and low[position] >= first and high[position] <= last:
+                position += 2**power
+        return position if position <= last else first
 
     return top
 

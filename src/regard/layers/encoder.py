@@ -240,6 +240,6 @@ def activation_from_torch(function: Callable[..., Any]) -> str:
     name = functions.get(function) or modules.get(type(function))
     name = name or {"relu": "relu", "tanh": "tanh"}.get(getattr(function, "__name__", ""))
     if name is None:
-        known = "relu, gelu, silu, or a module such as nn.GELU(approximate='tanh')"
-        raise errors.option("activation", function, f"one of {known}")
+        expected = "relu, gelu, silu, or a module such as nn.GELU(approximate='tanh')"
+        raise errors.option("activation", function, f"one of {expected}")
     return name

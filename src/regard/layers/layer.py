@@ -70,9 +70,9 @@ class Layer:
         return layer_steps
 
     def __repr__(self) -> str:
-        given = [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore[arg-type]
-        parts = [_described(name, value) for name, value in given if value is not None and value is not False]
-        if not any(isinstance(value, Layer) or _holds_layers(value) for _, value in given):
+        values = [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore[arg-type]
+        parts = [_described(name, value) for name, value in values if value is not None and value is not False]
+        if not any(isinstance(value, Layer) or _holds_layers(value) for _, value in values):
             return f"{type(self).__name__}({', '.join(parts)})"
         inner = "\n".join(parts).replace("\n", "\n  ")
         return f"{type(self).__name__}(\n  {inner}\n)"

@@ -325,13 +325,13 @@ class Allowed(Mask):
         return ImpliedSizes(None if queries == 1 else queries, None if keys == 1 else keys, batch, heads)
 
     def _keys(self, place: Region) -> Keys:
-        given = self.array.array
-        dense = place.array(given)[(None,) * (4 - len(given.shape))]
+        array = self.array.array
+        dense = place.array(array)[(None,) * (4 - len(array.shape))]
         full = (place.batch, place.heads, place.queries, place.keys)
         if any(size != 1 and size != whole for size, whole in zip(dense.shape, full, strict=True)):
-            came = f"`mask` of shape {tuple(given.shape)} does not fit attention of shape {full}."
+            came = f"`mask` of shape {tuple(array.shape)} does not fit attention of shape {full}."
             fix = "Each axis has full size or 1; a padding mask (batch, key) is mask[:, None, None, :]."
-            raise errors.OptionError(errors.with_shapes(came, fix, mask=given, attention=full))
+            raise errors.OptionError(errors.with_shapes(came, fix, mask=array, attention=full))
         # An axis of stride 0 (from `broadcast_to` or `expand`) becomes one of size 1, so that no engine copies it.
         strides = dense.strides if place.xp is np else dense.stride()
         dense = dense[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]

@@ -296,8 +296,8 @@ def _places_of(numbers: Any, among: Any) -> tuple[Any, Any]:
     if not len(among):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), bool)
     order = np.argsort(among, kind="stable")
-    place = order[np.minimum(np.searchsorted(among, numbers, sorter=order), len(among) - 1)]
-    return place, among[place] == numbers
+    position = order[np.minimum(np.searchsorted(among, numbers, sorter=order), len(among) - 1)]
+    return position, among[position] == numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

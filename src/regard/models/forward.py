@@ -49,17 +49,17 @@ def packed(texts: Sequence[Sequence[int]]) -> Packed:
     [4, 5, 1, 2, 7, 8, 9]
     """
     order = sorted(range(len(texts)), key=lambda text: len(texts[text]))
-    groups, places, start = [], {}, 0
+    groups, text_places, start = [], {}, 0
     for length, of_one_length in groupby(order, key=lambda text: len(texts[text])):
         first = start
         for text in of_one_length:
-            places[text] = TokenSpan(start, start + length, length)
+            text_places[text] = TokenSpan(start, start + length, length)
             start += length
         groups.append(TokenSpan(first, start, length))
     ids = np.fromiter((number for text in order for number in texts[text]), np.int64, start)
     positions = np.concatenate([np.arange(len(texts[text])) for text in order])
     lengths = np.repeat([len(texts[text]) for text in order], [len(texts[text]) for text in order])
-    return Packed(ids, positions, lengths, tuple(groups), tuple(places[text] for text in range(len(texts))))
+    return Packed(ids, positions, lengths, tuple(groups), tuple(text_places[text] for text in range(len(texts))))
 
 
 class PackedHeads(NamedTuple):
@@ -138,8 +138,8 @@ def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
     if not isinstance(model.positions, Learned) or model.positions.padding is None:
         return texts.positions
     rows = np.empty_like(texts.positions)
-    for place in texts.places:
-        tokens = slice(place.start, place.stop)
+    for text_place in texts.places:
+        tokens = slice(text_place.start, text_place.stop)
         rows[tokens] = model.positions.positions(texts.ids[tokens])
     return rows
 
@@ -156,13 +156,13 @@ def attend_packed(
         queries, keys, values = layer.projections(x, turns)
         attentions: dict[TokenSpan, Attention] = {}
         rows = []
-        for place in groups:
-            tokens = slice(place.start, place.stop)
-            if place.stop - place.start == place.length >= LONG:  # kept for the reading, with its row state
-                attentions[place] = layer.look(queries[:, tokens], keys[:, tokens])
-                rows.append(layer.concatenate(attentions[place] @ values[:, tokens]))
+        for group in groups:
+            tokens = slice(group.start, group.stop)
+            if group.stop - group.start == group.length >= LONG:  # kept for the reading, with its row state
+                attentions[group] = layer.look(queries[:, tokens], keys[:, tokens])
+                rows.append(layer.concatenate(attentions[group] @ values[:, tokens]))
             else:
-                of_texts = [_by_text(part[:, tokens], place.length) for part in (queries, keys, values)]
+                of_texts = [_by_text(part[:, tokens], group.length) for part in (queries, keys, values)]
                 outputs = layer.concatenate(layer.look(of_texts[0], of_texts[1]) @ of_texts[2])
                 rows.append(outputs.reshape(-1, outputs.shape[-1]))
         outputs = rows[0] if len(rows) == 1 else np.concatenate(rows)
@@ -176,7 +176,7 @@ def edit_packed(
     layer: MultiHead, heads: PackedHeads, outputs: Array, groups: tuple[TokenSpan, ...], number: int, edit: RunEdits
 ) -> Heads:
     """The outputs of all heads, (token, head · value_dim), changed in place."""
-    lengths = [place.length for place in groups for _ in range(place.start, place.stop, place.length)]
+    lengths = [group.length for group in groups for _ in range(group.start, group.stop, group.length)]
     apart = documents(lengths=lengths) if len(lengths) > 1 else None
     attention = layer.look(heads.queries[None], heads.keys[None], mask=apart)
     changed = edit.of_call(number, attention, heads.values[None])

@@ -45,8 +45,8 @@ def model(name: str | os.PathLike[str] = "minilm") -> Model:
     """
     from regard.models import store
 
-    known: Any = store.CATALOGUE.get(name) if isinstance(name, str) else None
-    return opened(store.find(name), str(name), None if known is None else known.licence)
+    entry: Any = store.CATALOGUE.get(name) if isinstance(name, str) else None
+    return opened(store.find(name), str(name), None if entry is None else entry.licence)
 
 
 def opened(path: str | os.PathLike[str], name: str | None = None, licence: str | None = None) -> Model:
@@ -65,7 +65,7 @@ def _end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     stated = [checkpoint.config.get("eos_token_id")]
     if (beside := checkpoint.path / "generation_config.json").is_file():
         stated.append(object_in(beside, "settings for generation").get("eos_token_id"))
-    numbers: list[Any] = [number for one in stated for number in (one if isinstance(one, list) else [one])]
+    numbers: list[Any] = [number for ids in stated for number in (ids if isinstance(ids, list) else [ids])]
     return frozenset(number for number in numbers if validate.is_integer(number))
 
 
@@ -282,10 +282,10 @@ class Model:
             part.check([block.attention.heads for block in self.blocks], self.name)
         spans = tuple(
             TextSpan(
-                index, 0, place.start, place.length,
+                index, 0, text_place.start, text_place.length,
                 partial(self._words, of_text, None if texts is None else texts[index]),
             )
-            for index, (of_text, place) in enumerate(zip(ids, together.places, strict=True))
+            for index, (of_text, text_place) in enumerate(zip(ids, together.places, strict=True))
         )  # fmt: skip
         return RunEdits(parts, spans)
 
@@ -330,7 +330,7 @@ class Model:
         """
         together = packed(texts)
         edits = None if self.edit is None else self._run_edits(self.edit.parts, texts, together)
-        index_at = {place.start: index for index, place in enumerate(together.places)}
+        index_at = {text_place.start: index for index, text_place in enumerate(together.places)}
         for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True, edit=edits)):
             multi_head, values = self.blocks[layer].attention, step.heads.values
             outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
@@ -490,10 +490,10 @@ class Model:
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoded]:
         """The tokens of each text; a text that is too long is refused."""
-        found = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]
-        for encoded in found:
+        encodings = self.tokeniser.encode_many(texts) if len(texts) > 1 else [self.tokeniser.encode(texts[0])]
+        for encoded in encodings:
             check_length(self.name, self.longest, len(encoded.ids))
-        return found
+        return encodings
 
     def _depth(self, layers: int | None) -> int:
         count = len(self.blocks)

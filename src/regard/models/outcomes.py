@@ -93,7 +93,7 @@ def _copies(together: Packed, count: int) -> Packed:
 
 def _outcome(transformer: Transformer, together: Packed, ids: Sequence[Sequence[int]], last: Array) -> Outcome:
     states = last if transformer.norm is None else transformer.norm(last)
-    of_texts = tuple(states[place.start : place.stop] for place in together.places)
+    of_texts = tuple(states[text_place.start : text_place.stop] for text_place in together.places)
     head = transformer.head
     if head is None or not transformer.encoders[0].attention.causal:
         return Outcome(tuple(ids), of_texts, None)

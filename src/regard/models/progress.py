@@ -49,17 +49,17 @@ def steps(what: str, total: int, *, every: float | None = None) -> Iterator[Call
     Outside a terminal it writes nothing, or a line after so many seconds with `every`: for work that takes hours in a
     batch system.
     """
-    begun = said = time.monotonic()
+    begun = last_line = time.monotonic()
     first: tuple[int, float] | None = None  # the first report, and when it came: what an earlier run did took no time
     update: Callable[..., None] | None = None
     with ExitStack() as bars:
 
         def advance(done: int) -> None:
-            nonlocal update, said, first
+            nonlocal update, last_line, first
             now = time.monotonic()
             first = (done, now) if first is None else first
-            if every is not None and now - said >= every and done > first[0] and not sys.stderr.isatty():
-                said = now
+            if every is not None and now - last_line >= every and done > first[0] and not sys.stderr.isatty():
+                last_line = now
                 left = f", about {_duration((now - first[1]) * (total - done) / (done - first[0]))} left"
                 sys.stderr.write(f"{what}: {100 * done / max(total, 1):.0f}%{left}\n")
                 sys.stderr.flush()

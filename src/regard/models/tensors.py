@@ -31,8 +31,8 @@ class Tensors:
     @classmethod
     def under(cls, checkpoint: Checkpoint, prefixes: Sequence[str], always: str) -> Tensors:
         """With the first prefix under which the tensor `always` exists."""
-        found = [prefix for prefix in prefixes if prefix + always in checkpoint.weights.names]
-        return cls(checkpoint, found[0] if found else prefixes[0])
+        matching = [prefix for prefix in prefixes if prefix + always in checkpoint.weights.names]
+        return cls(checkpoint, matching[0] if matching else prefixes[0])
 
     @property
     def settings(self) -> Settings:
@@ -94,11 +94,11 @@ class Tensors:
 
     def head(self, width: int, rows: int, tied: bool, embedding: Array) -> Linear | None:
         """The language-model head: `lm_head`, the embedding where it is tied, or None where the file has neither."""
-        own = "lm_head.weight"
-        if own in self.checkpoint.weights.names and not (tied and self._equal(own, embedding)):
+        name = "lm_head.weight"
+        if name in self.checkpoint.weights.names and not (tied and self._equal(name, embedding)):
             if tied:
                 raise self.refuse("A head that differs from the embedding it is tied to")
-            return Linear(self.checkpoint.tensor(own, rows, width))
+            return Linear(self.checkpoint.tensor(name, rows, width))
         return Linear(embedding) if tied else None
 
     def finish(self, blocks: Sequence[str]) -> None:
@@ -112,8 +112,8 @@ class Tensors:
                 )
 
     def _equal(self, name: str, embedding: Array) -> bool:
-        found: Any = self.checkpoint.weights[name]
-        return found.shape == embedding.shape and np.array_equal(found, embedding)
+        array: Any = self.checkpoint.weights[name]
+        return array.shape == embedding.shape and np.array_equal(array, embedding)
 
 
 def three(maps: Sequence[Linear]) -> tuple[Linear, Linear, Linear]:

@@ -157,8 +157,8 @@ def projection(
     low = points.min(0)
     span = np.maximum(points.max(0) - low, 1e-12)
     shares = (points - low) / span
-    places = 14 + shares * (side - 28) if side > 28 else shares * side
-    places[:, 1] = side - places[:, 1]
+    points_drawn = 14 + shares * (side - 28) if side > 28 else shares * side
+    points_drawn[:, 1] = side - points_drawn[:, 1]
     words = [printable(word) for word in projected.words]
     fills, legend = _colours(projected, colour)
     parts = [rectangle(0, 0, side, side, "none", stroke=colours.RULE)]
@@ -167,17 +167,17 @@ def projection(
         (x1, y1), (x2, y2) = ((zero, 0), (zero, side)) if axis == 0 else ((0, side - zero), (side, side - zero))
         parts.append(line(x1, y1, x2, y2, colours.RULE, 1, dashes="2 3"))
     for word, position, weight, (x, y), fill in zip(
-        words, projected.positions, projected.weights, places, fills, strict=True
+        words, projected.positions, projected.weights, points_drawn, fills, strict=True
     ):
         hint = f"{word}, position {position}, weight {printed_number(weight, 3)}"
         parts.append(rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
     labels: list[tuple[float, float, float]] = []  # left, right, y
-    for index in _labelled(places, len(words)):
-        x, y = places[index]
+    for index in _labelled(points_drawn, len(words)):
+        x, y = points_drawn[index]
         shown = fitted(words[index], 90, size)
         wide = widest([shown], size)
         left = x + 7 if x + 7 + wide <= side else x - 7 - wide
-        others = [*labels, *((at - 4, at + 4, height) for at, height in np.delete(places, index, 0))]
+        others = [*labels, *((at - 4, at + 4, height) for at, height in np.delete(points_drawn, index, 0))]
         if all(abs(y - other) > size or left > end or left + wide < start for start, end, other in others):
             labels.append((left, left + wide, y))
             parts.append(text(shown, left, y, size))

@@ -105,11 +105,11 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
     parts.append(
         text(along, left + wide / 2, top + height + 36, LABEL, anchor="middle", fill=colours.MUTED, italic=True)
     )
-    for one in chart.lines:
-        heights = [top + height * (1 - axis.share(number)) for number in one.numbers]
-        parts += _drawn(one, along, sizes, list(zip(xs, heights, strict=True)))
+    for drawn_line in chart.lines:
+        heights = [top + height * (1 - axis.share(number)) for number in drawn_line.numbers]
+        parts += _drawn(drawn_line, along, sizes, list(zip(xs, heights, strict=True)))
     parts += _labels(chart.labelled, left + wide, top, height, axis)
-    labels = 22 + widest([one.name for one in chart.labelled], LABEL)
+    labels = 22 + widest([drawn_line.name for drawn_line in chart.labelled], LABEL)
     wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
     return Drawing(left + wide, top + height + 44, tuple(parts))
 
@@ -147,8 +147,8 @@ def _marker(style: int, reach: float) -> str:
 def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis: Axis) -> list[str]:
     """The label of each line at its end, moved up or down to avoid overlap."""
     ends = []
-    for one in lines:
-        shares = [share for share in map(axis.share, one.numbers) if math.isfinite(share)]
+    for labelled_line in lines:
+        shares = [share for share in map(axis.share, labelled_line.numbers) if math.isfinite(share)]
         ends.append(top + height * (1 - shares[-1]) if shares else math.nan)
     named = sorted((y, index) for index, y in enumerate(ends) if math.isfinite(y))
     parts = []
@@ -190,7 +190,7 @@ def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> lis
         chosen = different[::step]
         widths = [widest([shown], TICK) for shown, _ in chosen]
         gaps = [there - here for (_, here), (_, there) in pairwise(chosen)]
-        if all(gap > (one + other) / 2 + 6 for gap, (one, other) in zip(gaps, pairwise(widths), strict=True)):
+        if all(gap > (width + other) / 2 + 6 for gap, (width, other) in zip(gaps, pairwise(widths), strict=True)):
             break
     return [*parts, *(text(shown, x, y + 15, TICK, anchor="middle", fill=colours.MUTED) for shown, x in chosen)]
 

@@ -96,7 +96,7 @@ def _between(anchors: tuple[tuple[float, float, float], ...], share: float) -> L
     first = min(int(at), len(anchors) - 2)
     part = at - first
     here, there = map(_polar_to_lab, anchors[first : first + 2])
-    lightness, a, b = (one + (other - one) * part for one, other in zip(here, there, strict=True))
+    lightness, a, b = (start + (other - start) * part for start, other in zip(here, there, strict=True))
     return lightness, a, b
 
 

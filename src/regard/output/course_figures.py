@@ -25,8 +25,8 @@ def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, ti
     """
     parts: list[str] = []
     captions, y = [], 0.0
-    for label, given in rows:
-        weights = numbers_of("weights", given)
+    for label, row in rows:
+        weights = numbers_of("weights", row)
         parts.append(text(label, 0, y + 8, 14, bold=True))
         x, y = 0.0, y + 26
         for word, weight in zip(map(printable, words), weights, strict=True):

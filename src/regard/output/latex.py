@@ -191,7 +191,7 @@ def _split(table: Table, points: float, width: float) -> list[list[int]]:
     wide = [_column_width(table, index, points, PER_LINE) for index in range(len(table.columns))]
     groups: list[list[int]] = [[0]]
     for index in range(1, len(table.columns)):
-        if len(groups[-1]) > 1 and sum(wide[one] + BETWEEN for one in [*groups[-1], index]) > width:
+        if len(groups[-1]) > 1 and sum(wide[member] + BETWEEN for member in [*groups[-1], index]) > width:
             groups.append([0])
         groups[-1].append(index)
     return groups

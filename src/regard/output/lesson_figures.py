@@ -258,10 +258,10 @@ def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch:
 def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above: float, strip: float) -> list[str]:
     """The encoded context, above the cross-attention that reads it."""
     assert lesson.memory is not None
-    place = next(place for place, stage in enumerate(lesson.stages) if stage.name.endswith("cross-attention"))
+    index = next(index for index, stage in enumerate(lesson.stages) if stage.name.endswith("cross-attention"))
     context_strip = _strip(lesson.memory, lesson.context_words, scale, strip, True)
-    x, top = left + pitch * place, 26.0
-    end = above - 16 * len(_name_lines(lesson.stages[place].name, strip)) - 10
+    x, top = left + pitch * index, 26.0
+    end = above - 16 * len(_name_lines(lesson.stages[index].name, strip)) - 10
     return [
         text("context, encoded", x + strip / 2, 8, STAGE_NAME, anchor="middle", bold=True),
         context_strip.drawing.at(x - context_strip.left, top),
@@ -485,7 +485,7 @@ def heads_and_filters(
     side = cell_size(len(labels), 360 if across == 1 else 230, 46)
     weight_scale = scale_for(np.stack([head.array for head in heads]))
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
-    one = _multiples(
+    left = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
         [named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
         colour_bar(weight_scale, 110, "weight"),
@@ -495,7 +495,7 @@ def heads_and_filters(
         [_filter(part, labels, term_scale, side, taps // 2, f"filter {number}") for number, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
-    body = below([one, two], room(40)) if one.width + two.width > WIDEST else beside([one, two], room(72))
+    body = below([left, two], room(40)) if left.width + two.width > WIDEST else beside([left, two], room(72))
     return framed(title or FILTERS_TITLE, [], body, _filters_described(heads, terms), gap=10)
 
 

@@ -114,18 +114,18 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
     parts = [text(name, 0, size * 0.6, size, fill=colours.MUTED)]
     for step in range(steps):
         share = 1 - (step + 0.5) / steps * (1 - lowest)
-        place = top + height * step / steps  # each slightly longer than its share, so that no seam shows
+        y = top + height * step / steps  # each slightly longer than its share, so that no seam shows
         taller = height / steps + (0.5 if step < steps - 1 else 0)
-        parts.append(rectangle(0, place, bar, taller, scale.colour(share * scale.top)))
+        parts.append(rectangle(0, y, bar, taller, scale.colour(share * scale.top)))
     parts.append(rectangle(0, top, bar, height, "none", stroke=colours.RULE))
     shares = (1.0, 0.5, 0.0) if not scale.signed else (1.0, 0.0, -1.0)
     digits = _digits(scale.top / (1 if scale.signed else 2))
     labels = [printed_number(share * scale.top, digits) for share in shares]
     labels[0] = f"≥ {labels[0]}" if scale.goes_on else labels[0]
     for label, share in zip(labels, shares, strict=True):
-        place = top + height * (1 - share) / (1 - lowest)
-        parts.append(line(bar, place, bar + 4, place, colours.MUTED))
-        parts.append(text(label, bar + 8, place, size, fill=colours.MUTED))
+        y = top + height * (1 - share) / (1 - lowest)
+        parts.append(line(bar, y, bar + 4, y, colours.MUTED))
+        parts.append(text(label, bar + 8, y, size, fill=colours.MUTED))
     wide = max(widest([name], size), bar + 8 + widest(labels, size))
     return Drawing(wide, top + height + size * 0.6, tuple(parts))
 

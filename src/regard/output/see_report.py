@@ -302,7 +302,7 @@ def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ())
             {"text": token.text, "id": token.id, "start": token.start, "stop": token.stop, "special": token.special}
             for token in reading.tokens
         ],
-        "words": [{"text": one.text, "first": one.first, "last": one.last} for one in reading.words],
+        "words": [{"text": each.text, "first": each.first, "last": each.last} for each in reading.words],
         "sinks": list(reading.sinks),
         "query": {"word": word.text, "place": shown.query},
         "pairs": _rows(shown.pairs),

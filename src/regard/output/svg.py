@@ -388,12 +388,12 @@ def beside(drawings: Sequence[Drawing], gap: float = 0, drops: Sequence[float] |
 
 def grid(drawings: Sequence[Drawing], across: int, gap: float = 0) -> Drawing:
     """Drawings in rows of `across`, in columns as wide as their widest."""
-    widths = [max(drawing.width for drawing in drawings[place::across]) for place in range(min(across, len(drawings)))]
+    widths = [max(drawing.width for drawing in drawings[index::across]) for index in range(min(across, len(drawings)))]
     parts, y = [], 0.0
     for start in range(0, len(drawings), across):
         row = drawings[start : start + across]
-        for place, drawing in enumerate(row):
-            parts.append(drawing.at(sum(widths[:place]) + gap * place, y))
+        for index, drawing in enumerate(row):
+            parts.append(drawing.at(sum(widths[:index]) + gap * index, y))
         y += max(drawing.height for drawing in row) + gap
     return Drawing(sum(widths) + gap * (len(widths) - 1), y - gap, tuple(parts))
 

@@ -200,7 +200,7 @@ def _widths(tables: Sequence[Sequence[Laid]]) -> list[list[int]]:
             continue
         parts = [parts for laid in same for parts in laid.parts]
         longest = max(map(len, parts), default=0)
-        widths.append([max(len(one[at]) for one in parts if at < len(one)) for at in range(longest)])
+        widths.append([max(len(part[at]) for part in parts if at < len(part)) for at in range(longest)])
     return widths
 
 
@@ -210,7 +210,7 @@ def _aligned(laid: Laid, widths: Sequence[int]) -> Laid:
         return replace(laid, least=0 if laid.column.kind == "text" else widths[0])
     parts = tuple([part.rjust(widths[at]) for at, part in enumerate(parts)] for parts in laid.parts)
     least = sum(widths) + max(len(widths) - 1, 0)
-    cells = tuple(" ".join(one).ljust(least) if one else "" for one in parts)
+    cells = tuple(" ".join(row).ljust(least) if row else "" for row in parts)
     return replace(laid, cells=cells, parts=parts, least=least)
 
 
@@ -255,9 +255,9 @@ def _in_one_block(columns: list[Laid], width: int, full: bool, leasts: Sequence[
     for least in leasts:
         for longest in WORDS:
             worded = [_clipped(laid, longest) for laid in columns]
-            found = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)
-            if found:
-                return found
+            fitting = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)
+            if fitting:
+                return fitting
     return None
 
 
@@ -273,17 +273,17 @@ def _widest_that(
     columns: list[Laid], least: int, width: int, full: bool, fits: Callable[[list[Laid]], bool]
 ) -> list[Laid] | None:
     """The columns with as many numbers of a vector on a line as fit, by halving; None where `least` do not."""
-    found, low, high = None, least, max(min(_longest_vector(columns), width // 2), least)
+    fitting, low, high = None, least, max(min(_longest_vector(columns), width // 2), least)
     while low <= high:
-        most = (low + high + 1) // 2 if found else low
+        most = (low + high + 1) // 2 if fitting else low
         limited = [_narrow(_limited(laid, most, full)) for laid in columns]
         if fits(limited):
-            found, low = limited, most + 1
-        elif not found:
+            fitting, low = limited, most + 1
+        elif not fitting:
             return None
         else:
             high = most - 1
-    return found
+    return fitting
 
 
 def _longest_vector(columns: list[Laid]) -> int:
@@ -319,9 +319,9 @@ def _narrow(laid: Laid) -> Laid:
     if cell_len(laid.heading) <= laid.cell_width:
         return laid
     for sign in ("×", "/", "·", " "):
-        start, found, end = laid.heading.rpartition(sign)
+        start, separator, end = laid.heading.rpartition(sign)
         if start.strip():
-            return replace(laid, heading=f"{start.rstrip()}\n{found.strip()}{end}")
+            return replace(laid, heading=f"{start.rstrip()}\n{separator.strip()}{end}")
     return laid
 
 

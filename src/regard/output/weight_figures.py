@@ -309,10 +309,10 @@ def heads(
     For a Trace of a multi-head layer, the figure continues with the concatenated outputs, W_O and their product. At
     most 32 heads are drawn, 12 where type has to be large.
     """
-    given = isinstance(subject, list) and bool(subject) and isinstance(subject[0], WeightMatrix)
-    count = len(subject) if given else head_count(subject)
+    is_drawn = isinstance(subject, list) and bool(subject) and isinstance(subject[0], WeightMatrix)
+    count = len(subject) if is_drawn else head_count(subject)
     most = MOST_HEADS if room(1.0) > 0.6 else FEW_HEADS
-    shown = subject[:most] if given else [
+    shown = subject[:most] if is_drawn else [
         weights_of(subject, head, words, query_words, MOST_CELLS_PER_HEAD) for head in range(min(count, most))
     ]  # fmt: skip
     scale = scale_for(np.concatenate([matrix.array.ravel() for matrix in shown]), top=top)
@@ -410,10 +410,10 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
             (result, words, outs, scale, (side, row), (True, False), component),
         )
     )
-    tall = max(one.height for one in (first, second, third))
+    tall = max(matrix_panel.height for matrix_panel in (first, second, third))
     drawn = [
-        _named_matrix(one, name, tall, trace.heads if name == "concatenated" else 0)
-        for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output"))
+        _named_matrix(matrix_panel, name, tall, trace.heads if name == "concatenated" else 0)
+        for matrix_panel, name in ((first, "concatenated"), (second, "W_O"), (third, "output"))
     ]
     top = drawn[0].height - tall
     signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]

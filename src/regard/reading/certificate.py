@@ -72,14 +72,14 @@ def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: 
     key_heads = score_parts.key_heads(heads, attention.shape[0], values.shape[0])
     values = values[key_heads]
     truth = score_parts.lattice(_in_double(part).scores, rows, score_parts.EVERYTHING)
-    expected, found = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ROW_STATE)
+    expected, state = generic.forward(truth, numpy_of(values)[None].astype(np.float64), ROW_STATE)
     assert expected is not None
     forbidden = np.isneginf(generic.tile(truth, None, "masked"))[0]  # (head, row, key)
     weights = numpy_of(part[:, rows, :]).astype(np.float64)
     sums = weights.sum(axis=-1)
     if attention.sinks is not None:
         with np.errstate(all="ignore"):  # a sink of −inf, and no visible key
-            sink = np.exp(numpy_of(part.sinks).astype(np.float64)[:, None] - found["row_max"][0]) / found["row_sum"][0]
+            sink = np.exp(numpy_of(part.sinks).astype(np.float64)[:, None] - state["row_max"][0]) / state["row_sum"][0]
         sums = sums + sink
     sees = ~forbidden.all(axis=-1)
     if used is None:

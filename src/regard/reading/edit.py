@@ -88,7 +88,7 @@ def edits_of(given: Any) -> tuple[Edit, ...]:
     if isinstance(given, Edit):
         return given.parts
     if isinstance(given, (list, tuple)):
-        return tuple(part for one in given for part in edits_of(one))
+        return tuple(part for edit in given for part in edits_of(edit))
     raise errors.option("edit", given, "an edit such as silence((5, 2)), or several of them combined with `&`")
 
 

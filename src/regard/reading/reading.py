@@ -390,7 +390,7 @@ class Reading:
             to_sinks.append(float(row[list(self.sink_words)].sum()))
             words = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
             numbers = self._numbers(layer, head)
-            rows += [(*numbers, self.labels[place], float(row[place]), to_sinks[-1]) for place in words]
+            rows += [(*numbers, self.labels[word_index], float(row[word_index]), to_sinks[-1]) for word_index in words]
         rows.sort(key=lambda row: (-row[3], row[0], row[1]))
         columns = [LAYER, HEAD, Column("key", "word"), WEIGHT, Column("to sinks", "number")]
         title = f"Heads in which {self.labels[own_word]} attends most to " + (
@@ -643,13 +643,13 @@ class Reading:
         asking = self.word(word, "word")
         listed = self._listed(self.words.index(asking), sinks, itself)
         of_heads = self._by_word.rows(asking, *self._places(layer, head))
-        found = max(of_heads, key=lambda one: float(np.where(listed, one[2], UNRANKED).max()))
-        layer, head = self._numbers(found[0], found[1])
-        table = self.explain(asking, layer=layer).table(head=found[1])
+        best = max(of_heads, key=lambda one: float(np.where(listed, one[2], UNRANKED).max()))
+        layer, head = self._numbers(best[0], best[1])
+        table = self.explain(asking, layer=layer).table(head=best[1])
         name, _, sizes = table.title.rpartition(": d_k")
-        alone = are_counted(self.head_numbers) and self.seen[found[0]].attention.shape[0] == 1
+        alone = are_counted(self.head_numbers) and self.seen[best[0]].attention.shape[0] == 1
         of_head = "" if alone else f", head {head}"
-        title = f"{name.removesuffix(f', head {found[1]}')}, layer {layer}{of_head}: d_k{sizes}"
+        title = f"{name.removesuffix(f', head {best[1]}')}, layer {layer}{of_head}: d_k{sizes}"
         return replace(table, title=title)
 
     def _listed(self, own: int, sinks: bool, itself: bool) -> NDArray[np.bool_]:
@@ -693,9 +693,9 @@ class Reading:
                 return "all heads" if recorded else "all recorded heads"
             return "the only head" if recorded else f"layer {self.layer_numbers[0]}, head {self.head_numbers[0]}"
         of_layer, of_head = self._places(layer, head)
-        place = "every layer" if of_layer is None else f"layer {self.layer_numbers[of_layer]}"
+        scope = "every layer" if of_layer is None else f"layer {self.layer_numbers[of_layer]}"
         heads = "all heads" if of_head is None else f"head {self.head_numbers[of_head]}"
-        return f"{place}, {heads}"
+        return f"{scope}, {heads}"
 
     def _sink_notes(self, share: Any, on_average: str = "") -> list[str]:
         """How much weight the sinks take: "[CLS] and [SEP] take 0.37 of the weight."."""

@@ -48,16 +48,16 @@ def sight(
     of_layer, of_head = reading._places(layer, head)
     layer = None if of_layer is None else reading.layer_numbers[of_layer]  # −1 is the last one
     head = None if of_head is None else reading.head_numbers[of_head]
-    place = None if query is None else reading.words.index(reading.word(query))
-    first = reading.opening(place, layer=layer, head=head)
-    place, partner = first.query, first.key if answer is None else answer.link.key
-    pairs = _pairs(reading, place, layer, head)
-    looks = reading.strongest(place, layer=layer, head=head)
-    heads = reading.heads_for(place, partner)
+    word_index = None if query is None else reading.words.index(reading.word(query))
+    first = reading.opening(word_index, layer=layer, head=head)
+    word_index, partner = first.query, first.key if answer is None else answer.link.key
+    pairs = _pairs(reading, word_index, layer, head)
+    looks = reading.strongest(word_index, layer=layer, head=head)
+    heads = reading.heads_for(word_index, partner)
     if partner is None:  # no other word except sinks
-        looks = reading.strongest(place, layer=layer, head=head, sinks=True, itself=True)
-    looks = _with_heads(reading, place, looks, layer, head)
-    return Sight(reading, place, partner, first.layer, first.head, pairs, looks, _first(heads), answer)
+        looks = reading.strongest(word_index, layer=layer, head=head, sinks=True, itself=True)
+    looks = _with_heads(reading, word_index, looks, layer, head)
+    return Sight(reading, word_index, partner, first.layer, first.head, pairs, looks, _first(heads), answer)
 
 
 def _with_heads(reading: Reading, place: int, looks: Table, layer: int | None, head: int | None) -> Table:

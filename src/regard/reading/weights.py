@@ -108,10 +108,10 @@ class WordWeights:
 
     def rows(self, word: Word, layer: int | None, head: int | None) -> Iterator[tuple[int, int, Numbers]]:
         """Layer, head, and the weights of one word on every word, (word,), for every selected head; O(n) each."""
-        for place in self.layers(layer):
-            heads = self.heads(place, head)
-            for number, row in zip(heads, self.row(slice(word.first, word.last), place, heads), strict=True):
-                yield place, number, row
+        for position in self.layers(layer):
+            heads = self.heads(position, head)
+            for number, row in zip(heads, self.row(slice(word.first, word.last), position, heads), strict=True):
+                yield position, number, row
 
     def mean_row(self, word: Word, layer: int | None, head: int | None) -> Numbers:
         """The weights of one word, averaged over the selected heads and layers: (word,)."""
@@ -235,8 +235,8 @@ def _times(u: Numbers, attention: Attention) -> Numbers:
     """`u @ A`, averaged over heads."""
     rows = np.broadcast_to(u[:, None], (attention.shape[0], len(u), 1))
     queries = attention.queries
-    given: Any = rows.astype(queries.dtype) if isinstance(queries, np.ndarray) else queries.new_tensor(rows.copy())
-    back: Numbers = numpy_of(attention.mT @ given)[..., 0].mean(axis=0, dtype=np.float64)
+    factors: Any = rows.astype(queries.dtype) if isinstance(queries, np.ndarray) else queries.new_tensor(rows.copy())
+    back: Numbers = numpy_of(attention.mT @ factors)[..., 0].mean(axis=0, dtype=np.float64)
     return back
 
 

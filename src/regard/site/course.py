@@ -88,8 +88,8 @@ def without_live(text: str) -> tuple[str, str]:
     >>> without_live("<!-- live: view=steps -->\n# One table\n")
     ('# One table\n', 'view=steps')
     """
-    found = LIVE.match(text)
-    return (text[found.end() :], found[1]) if found else (text, "")
+    match = LIVE.match(text)
+    return (text[match.end() :], match[1]) if match else (text, "")
 
 
 def links(source: PurePosixPath, target: str, live: str, documents: Path) -> str:
@@ -103,11 +103,11 @@ def links(source: PurePosixPath, target: str, live: str, documents: Path) -> str
     if source.parent != LESSONS:
         return ""
     names = sorted(path.stem for path in (documents / "lessons").glob("[0-9][0-9]-*.md"))
-    place = names.index(source.stem)
-    parts = [f"<span>Lesson {place + 1} of {len(names)}</span>"]
-    if place > 0:
-        parts.append(f'<a rel="prev" href="{names[place - 1]}.html">← Previous</a>')
-    if place + 1 < len(names):
-        parts.append(f'<a rel="next" href="{names[place + 1]}.html">Next →</a>')
+    index = names.index(source.stem)
+    parts = [f"<span>Lesson {index + 1} of {len(names)}</span>"]
+    if index > 0:
+        parts.append(f'<a rel="prev" href="{names[index - 1]}.html">← Previous</a>')
+    if index + 1 < len(names):
+        parts.append(f'<a rel="next" href="{names[index + 1]}.html">Next →</a>')
     parts.append(f'<a href="{escape(relative(target, "index.html"))}#{escape(live)}">Try it on the live page</a>')
     return f'<nav class="lesson" aria-label="Lessons">{"".join(parts)}</nav>\n'

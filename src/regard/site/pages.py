@@ -58,9 +58,9 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
     targets: list[str] = []
     title = ""
     slugs: dict[str, int] = {}
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type == "heading_open":
-            content = _plain(tokens[place + 1])
+            content = _plain(tokens[index + 1])
             title = title or content
             token.attrSet("id", _slug(content, slugs))
         for child in token.children or ():
@@ -76,14 +76,14 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
 def _keep_answers(tokens: list[Token]) -> None:
     """Makes markup of paragraphs that are exactly the tags of a hidden answer; tags without their partner stay text."""
     opened: int | None = None
-    for place in range(len(tokens) - 2):
-        paragraph, inline = tokens[place : place + 2]
+    for index in range(len(tokens) - 2):
+        paragraph, inline = tokens[index : index + 2]
         if paragraph.type != "paragraph_open" or paragraph.level:
             continue
         if inline.content == ANSWER:
-            opened = place
+            opened = index
         elif inline.content == ANSWER_ENDS and opened is not None:
-            for start, markup in ((opened, ANSWER), (place, ANSWER_ENDS)):
+            for start, markup in ((opened, ANSWER), (index, ANSWER_ENDS)):
                 tokens[start] = Token("html_block", "", 0, content=f"{markup}\n")
                 for empty in (start + 1, start + 2):
                     tokens[empty] = Token("html_block", "", 0)
@@ -140,8 +140,8 @@ def _rewrite(token: Token, address: Callable[[str], str | None], targets: list[s
         return
     path = unquote(parts.path)
     targets.append(path)
-    found = address(path)
-    token.attrSet(name, "" if found is None else found + (f"#{parts.fragment}" if parts.fragment else ""))
+    target = address(path)
+    token.attrSet(name, "" if target is None else target + (f"#{parts.fragment}" if parts.fragment else ""))
 
 
 def _without_dead_links(tokens: list[Token]) -> list[Token]:

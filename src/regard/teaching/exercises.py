@@ -205,8 +205,8 @@ class ExerciseTask:
     def boxes(self, step: str) -> list[Box]:
         """Every number of a step that is asked for."""
         axis = AXES[step].index("query") + (step not in HEADLESS) if "query" in AXES[step] else None
-        places = np.ndindex(self.solution[step].shape)
-        return [Box(step, place) for place in places if None in (axis, self.query) or place[axis] == self.query]  # type: ignore[index]
+        cells = np.ndindex(self.solution[step].shape)
+        return [Box(step, cell) for cell in cells if None in (axis, self.query) or cell[axis] == self.query]  # type: ignore[index]
 
     def may_be_blank(self, box: Box) -> bool:
         """Whether a number is needless: of a key that the query may not see, all but the masked score."""
@@ -459,8 +459,8 @@ def read_key(path: str | Path) -> Exercises:
         topic, product, points = content["exercise"], content["product"], content["points"]
         validate.choice("exercise", topic, TOPICS)
         tasks = tuple(
-            ExerciseTask(topic, str(one["name"]), str(one["file"]), one["notes"], one["query"])
-            for one in content["students"]
+            ExerciseTask(topic, str(student["name"]), str(student["file"]), student["notes"], student["query"])
+            for student in content["students"]
         )
         points = {step: float(points[step]) for step in TOPICS[topic].steps}
     except OSError as problem:

@@ -49,8 +49,8 @@ def describe(
         "model": reading.model if reading.has_values else "given",
         "source": trace.source.name if trace else reading.model + (" (unverified)" if reading.unverified else ""),
         "tokens": [token.text for token in tokens],
-        "special": [place for place, token in enumerate(tokens) if token.special],
-        "joined": [place for place, token in enumerate(tokens) if token.joined],
+        "special": [index for index, token in enumerate(tokens) if token.special],
+        "joined": [index for index, token in enumerate(tokens) if token.joined],
         "words": [(word.first, word.last) for word in reading.words],
         "given": reading.given,
         "stops": _stops(reading),
@@ -85,7 +85,7 @@ def describe_lookup(lookup: Lookup) -> description.Description:
     return {
         "format": FORMAT, "kind": "lookup", "title": "A dictionary made soft", "text": "", "model": "",
         "source": LOOK_UP, "tokens": keys, "special": (), "joined": (),
-        "words": [(place, place + 1) for place in range(len(keys))], "given": None, "stops": None,
+        "words": [(index, index + 1) for index in range(len(keys))], "given": None, "stops": None,
         "layers": 0, "layer_numbers": (), "heads": 0, "key_heads": None, "head_dim": None, "value_dim": None,
         "scale": None, "softcap": None, "mask": None, "causal": False, "window": None, "head_numbers": (), "sinks": (),
         "queries": 0, "query_tokens": None, "first_query": 0, "masks": [], "mask_of_layer": [], "long": False,
@@ -129,30 +129,30 @@ def known_heads(reading: Reading) -> description.HeadRoles | None:
             "treebank": "", "source": "how it was made", "labels": names, "said": names,
             "relations": [[[] for _ in synthetic.HEADS]], "possible": {}, "classes": [], "asks": [],
         }  # fmt: skip
-    found = known(reading)
-    if found is None:
+    atlas = known(reading)
+    if atlas is None:
         return None
-    places = [[(layer, head) for head in range(found.heads)] for layer in range(reading.layers)]
+    grid = [[(layer, head) for head in range(atlas.heads)] for layer in range(reading.layers)]
     sentence = relations.TaggedSentence.of(reading)
     return {
         "treebank": TREEBANK,
-        "source": found.source,
-        "labels": [[found.name(*place) for place in row] for row in places],
-        "said": [[found.short(*place) for place in row] for row in places],
+        "source": atlas.source,
+        "labels": [[atlas.name(*place) for place in row] for row in grid],
+        "said": [[atlas.short(*place) for place in row] for row in grid],
         "relations": [
-            [[[role.relation, role.direction, role.arrow] for role in found.roles_of(*place)] for place in row]
-            for row in places
+            [[[role.relation, role.direction, role.arrow] for role in atlas.roles_of(*place)] for place in row]
+            for row in grid
         ],
         "possible": relations.POSSIBLE,
         "classes": [sorted(of_word) for of_word in sentence.classes],
         "asks": [
             {
                 "name": name,
-                "answers": [_answer(found, reading, answer) for answer in relations.answers(found, name, sentence)],
-                "nothing": relations.not_here(found, name, sentence),
+                "answers": [_answer(atlas, reading, answer) for answer in relations.answers(atlas, name, sentence)],
+                "nothing": relations.not_here(atlas, name, sentence),
                 "example": relations.EXAMPLES[name],
             }
-            for name in found.groups
+            for name in atlas.groups
             if name in relations.EXAMPLES
         ],
     }
@@ -241,13 +241,13 @@ def _masks(reading: Reading) -> tuple[list[description.LayerMask], list[int]]:
     of_layers: list[int] = []
     before: list[tuple[Mask | None, int]] = []  # masks of arrays are compared by identity, their intervals by value
     for attention, _ in reading.seen:
-        place = next((place for mask, place in before if mask == attention.mask), None)
-        if place is None:
+        index = next((index for mask, index in before if mask == attention.mask), None)
+        if index is None:
             mask = _layer_mask(reading, attention)
             masks += [] if mask in masks else [mask]
-            place = masks.index(mask)
-            before.append((attention.mask, place))
-        of_layers.append(place)
+            index = masks.index(mask)
+            before.append((attention.mask, index))
+        of_layers.append(index)
     return masks, of_layers
 
 
@@ -260,7 +260,7 @@ def _layer_mask(reading: Reading, attention: Attention) -> description.LayerMask
     visible = _intervals(attention)
     if not is_causal and visible is not None and isinstance(reading.queries, range) and len(reading.queries) > 1:
         ends = [max(of_query[1::2], default=0) for of_query in visible]
-        is_causal = all(end <= own + 1 for own, end in zip(reading.queries, ends, strict=True))
+        is_causal = all(end <= query + 1 for query, end in zip(reading.queries, ends, strict=True))
     return {"causal": is_causal, "window": None, "visible": visible}
 
 
@@ -282,7 +282,7 @@ def _intervals(attention: Attention) -> list[list[int]] | None:
 def _parts(mask: Mask | None) -> list[Mask]:
     """The masks combined by `&`."""
     if isinstance(mask, Both):
-        return [part for one in mask.masks for part in _parts(one)]
+        return [part for part_mask in mask.masks for part in _parts(part_mask)]
     whole = getattr(mask, "whole", None)  # a mask selected for some heads
     if isinstance(whole, Mask):
         return _parts(whole)

@@ -54,14 +54,14 @@ def pieces(
     names = [str(model_heads["model"]) for model_heads in heads]
     title = f"What the heads of {' and '.join(names)} do"
     models, arrays = [], {}
-    for place, model_heads in enumerate(heads):
+    for index, model_heads in enumerate(heads):
         of_model = [
-            reading for reading in (readings[place] if place < len(readings) else ()) if _fits(reading, model_heads)
+            reading for reading in (readings[index] if index < len(readings) else ()) if _fits(reading, model_heads)
         ]
-        known = roles.of_weights(model_heads.get("weights", ()))
-        models.append({**_model(model_heads, known), "sentences": [_sentence(reading) for reading in of_model]})
+        atlas = roles.of_weights(model_heads.get("weights", ()))
+        models.append({**_model(model_heads, atlas), "sentences": [_sentence(reading) for reading in of_model]})
         for number, reading in enumerate(of_model):
-            arrays[f"weights_{place}_{number}"] = _weights(reading)
+            arrays[f"weights_{index}_{number}"] = _weights(reading)
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
     then = "See one of these heads at work in a sentence:"
     yield from document(

@@ -167,9 +167,9 @@ def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None
     most = max((attention.shape[0] for attention in attentions), default=0)
     rows = np.full((len(attentions), most, len(reading.words)), np.nan, np.float32)
     weights = WordWeights(tuple(attentions), reading.words)
-    for place, attention in enumerate(attentions):
+    for index, attention in enumerate(attentions):
         stop()
-        rows[place, : attention.shape[0]] = weights.row(word, place, range(attention.shape[0]))
+        rows[index, : attention.shape[0]] = weights.row(word, index, range(attention.shape[0]))
     layers = list(range(reading.layers - len(attentions), reading.layers))
     return {**answer[0], "layers": layers}, {**arrays, "weight": rows}
 

@@ -93,8 +93,8 @@ def pieces(
     check_size(reading, kept)
     if start is not None:
         numbers = {"layer": reading.layer_numbers, "head": reading.head_numbers}
-        places = {axis: position(axis, start[axis], numbers[axis]) for axis in numbers if axis in start}
-        start = {**start, **places}
+        positions = {axis: position(axis, start[axis], numbers[axis]) for axis in numbers if axis in start}
+        start = {**start, **positions}
     has_model = with_model or model_at is not None
     first, rest = blocks(reading, kept, steps, start, weights=not has_model)
     first = chain([kernels], first)

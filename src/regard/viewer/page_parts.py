@@ -83,8 +83,8 @@ def blocks(
     has += ["vectors"] if steps else []
     has += ["steps"] if after else []
     layers = kept.layers_of(reading)
-    wanted = int((start or start_of(reading) or {}).get("layer", 0))
-    shown = wanted if wanted in layers else layers[0]
+    first_layer = int((start or start_of(reading) or {}).get("layer", 0))
+    shown = first_layer if first_layer in layers else layers[0]
     room = (ROOMY - size_of(reading, kept)) // 2
     more = extra_parts(reading, shown, room, weights) if kept.layers is None else {}
     has += sorted({name.partition("-")[0] for name in more})
@@ -158,21 +158,21 @@ def _positions(name: str, given: Any, numbers: Sequence[int]) -> tuple[int, ...]
         raise errors.option(name, given, "None: there are none to choose from")
     several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if are_counted(numbers):
-        found = {validate.integer(name, one, 0, count - 1) for one in several}
+        positions = {validate.integer(name, number, 0, count - 1) for number in several}
     else:
-        found = {position(name.removesuffix("s"), validate.integer(name, one, 0), numbers) for one in several}
-    if not found:
+        positions = {position(name.removesuffix("s"), validate.integer(name, number, 0), numbers) for number in several}
+    if not positions:
         expected = f"integer from 0 to {count - 1}" if are_counted(numbers) else f"of {in_words(numbers)}"
         raise errors.option(name, [], f"at least one {expected}")
-    return tuple(sorted(found))
+    return tuple(sorted(positions))
 
 
 def size_of(reading: Reading, kept: PageContents) -> int:
     """Bytes of the kept queries, keys and values in 16 bits."""
     size = 0
-    for place in kept.layers_of(reading):
-        attention, values = reading.seen[place]
-        share = len(kept.heads_of(reading, place)) / attention.shape[0]
+    for layer in kept.layers_of(reading):
+        attention, values = reading.seen[layer]
+        share = len(kept.heads_of(reading, layer)) / attention.shape[0]
         size += sum(int(2 * share * np.prod(array.shape)) for array in (attention.queries, attention.keys, values))
     return size
 
@@ -207,7 +207,7 @@ def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]
         arrays["v"], times["v_times"] = _half(numpy_of(of_layer)[stored])
         if "norm" in measures_of(reading):
             arrays["gram"] = grams(reading, place)[list(heads)].astype(np.float32)
-        header["value_heads"] = [stored.index(one) for one in used]
+        header["value_heads"] = [stored.index(value_head) for value_head in used]
     offset = scores.offset if isinstance(scores.offset, int) else int(numpy_of(scores.offset)[0])
     header |= {"scale": float(scores.scale), "softcap": attention.softcap, "offset": offset, **times}
     visible, how = _visible(scores)
@@ -270,19 +270,19 @@ def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:
     """The steps after attention of all queries, one frame per kept layer; empty where too large or not known."""
     if reading.trace is None and (not reading.blocks or not reading.states):
         return {}
-    found: dict[int, bytes] = {}
+    step_frames: dict[int, bytes] = {}
     left = MOST_STEPS
-    for place in kept.layers_of(reading):
+    for layer in kept.layers_of(reading):
         rows = []
         for query in range(len(reading.queries)):
-            header, arrays = steps_after(reading, place, query)
+            header, arrays = steps_after(reading, layer, query)
             rows.append(arrays)
             left -= 2 * sum(array.size for array in arrays.values())
             if left < 0:
                 return {}
         stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
-        found[place] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
-    return found
+        step_frames[layer] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
+    return step_frames
 
 
 # What a page holds besides the attention of its layers
@@ -291,8 +291,8 @@ def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:
 def short(array: Array) -> Floats:
     """As float16, or float32 if the numbers exceed its range."""
     kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
-    found: Floats = numpy_of(array).astype(kind)
-    return found
+    narrow: Floats = numpy_of(array).astype(kind)
+    return narrow
 
 
 def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -> dict[str, bytes]:
@@ -303,25 +303,25 @@ def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -
     weights   include weights of blocks
     """
     has = query_kinds(reading)
-    found: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
     if "architecture" in has:
-        found["architecture"] = frames.pack(architecture(reading))
+        parts["architecture"] = frames.pack(architecture(reading))
     if "states" in has and sum(np.size(state) for state in reading.states) <= min(MOST_STATES, room):
-        found["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in reading.states]))})
+        parts["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in reading.states]))})
         if "embedding" in has:
             header, arrays = embedding_steps(reading, range(len(reading.tokens)))
-            found["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
+            parts["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
     if weights and "block" in has:
-        found |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
+        parts |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
     if "next" in has and len(reading.queries) <= MOST_POSITIONS:
-        found["next"] = _next_tokens(reading)
+        parts["next"] = _next_tokens(reading)
         header, arrays = next_token.likelihood(reading, lambda: None)
-        found["likelihood"] = frames.pack(header, arrays)
+        parts["likelihood"] = frames.pack(header, arrays)
     if "embed" in has:
         texts = [reading.text, *similar.COMPARED]
         header, arrays = similar.embed(reader_of(reading), [text[: similar.LONGEST] for text in texts])
-        found["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
-    return found
+        parts["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
+    return parts
 
 
 def _block_parts(reading: Reading, shown: int, left: int) -> Iterator[tuple[str, bytes]]:

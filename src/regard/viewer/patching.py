@@ -64,8 +64,8 @@ def effects(reading: Reading, other: OtherText, by: str, layer: int, query: int,
         heads = reading.seen[layer].attention.shape[0]
         edits = [patch(other.reading, heads=[(layer, head)]) for head in range(heads)]
     else:
-        places = range(len(reading.tokens))
-        edits = [patch(other.reading, what="residual", layers=[layer], positions=place) for place in places]
+        tokens = range(len(reading.tokens))
+        edits = [patch(other.reading, what="residual", layers=[layer], positions=at) for at in tokens]
     reader = reader_of(reading)
     metric, measured = _share_of_the_way(reading, other, query)
 
@@ -98,7 +98,7 @@ def _share_of_the_way(reading: Reading, other: OtherText, query: int) -> tuple[M
     end_state = numpy_of(other.outcome.states[0])[query].astype(np.float64)
 
     def of_state(_reader: Reader, outcome: Outcome, baseline: Outcome) -> Any:
-        state, start_state = (numpy_of(one.states[0])[query].astype(np.float64) for one in (outcome, baseline))
+        state, start_state = (numpy_of(run.states[0])[query].astype(np.float64) for run in (outcome, baseline))
         way = end_state - start_state
         return np.array([(state - start_state) @ way / max(float(way @ way), 1e-30)])
 

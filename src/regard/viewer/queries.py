@@ -122,11 +122,11 @@ class Answers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
         validate.choice("kind", kind, ["describe", "meaning", *query_kinds(self.reading)])
-        asked = _Parameters(self.reading, parameters, NAMES[kind])
+        checked = _Parameters(self.reading, parameters, NAMES[kind])
         stop()
         with np.errstate(all="ignore"):
             # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
-            frame: bytes = getattr(self, f"_{kind}")(asked, stop)
+            frame: bytes = getattr(self, f"_{kind}")(checked, stop)
             return frame
 
     def description(self) -> Description:
@@ -227,10 +227,10 @@ class Answers:
         return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
 
     def _links(self, asked: _Parameters, stop: Stop) -> bytes:
-        given, attention, heads = asked.given, asked.attention, asked.heads
-        count = params.count("count", given.get("count"), params.MOST_LINKS, 50)
-        itself = params.switch("itself", given.get("itself"), False)
-        aside = () if params.switch("sinks", given.get("sinks"), True) else self.reading.sinks
+        values, attention, heads = asked.given, asked.attention, asked.heads
+        count = params.count("count", values.get("count"), params.MOST_LINKS, 50)
+        itself = params.switch("itself", values.get("itself"), False)
+        aside = () if params.switch("sinks", values.get("sinks"), True) else self.reading.sinks
         blocks, sampled = query_blocks(self.reading), None
         if is_long(self.reading):
             blocks, sampled = long_texts.sampled_blocks(self.reading)
@@ -345,12 +345,12 @@ class LookupAnswers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query."""
         names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
-        given = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
+        values = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
         stop()
         if kind == "meaning":
-            return meaning(self._embedder, given)
+            return meaning(self._embedder, values)
         with np.errstate(all="ignore"):
-            return frames.pack(*look_up(self._lookup, given) if kind == "lookup" else [self.description()])
+            return frames.pack(*look_up(self._lookup, values) if kind == "lookup" else [self.description()])
 
 
 def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> bytes:

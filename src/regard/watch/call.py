@@ -109,7 +109,7 @@ class Call:
         return replace(
             self, queries=self.queries[:, chosen], keys=self.keys[:, chosen // group],
             values=self.values[:, chosen // group], sinks=None if self.sinks is None else self.sinks[chosen],
-            bias=bias, rule=part_of(self.rule, chosen, 1), edges=tuple(_of_heads(one, heads) for one in self.edges),
+            bias=bias, rule=part_of(self.rule, chosen, 1), edges=tuple(_of_heads(edge, heads) for edge in self.edges),
         )  # fmt: skip
 
     def of_sequences(self, rows: Tensor) -> Call:
@@ -118,7 +118,7 @@ class Call:
         if isinstance(rule, MaskCall) and rule.padding is not None:
             rule = replace(rule, padding=rule.padding[rows])
         queries, keys, values = self.queries[rows], self.keys[rows], self.values[rows]
-        edges = tuple(_of_sequences(one, rows.tolist()) for one in self.edges)
+        edges = tuple(_of_sequences(edge, rows.tolist()) for edge in self.edges)
         bias = part_of(self.bias, rows, 0)
         return replace(self, queries=queries, keys=keys, values=values, rule=rule, bias=bias, edges=edges)
 
@@ -189,13 +189,13 @@ def _of_sequences(edges: Edges, rows: list[int]) -> Edges:
 
 def _picked(edges: Edges, several: list[Any], **numbers: Any) -> Edges:
     """The edges of several selections one after the other, each with a new number of its head or sequence."""
-    found = {
-        name: None if getattr(edges, name) is None else np.concatenate([getattr(edges, name)[one] for one in several])
+    fields = {
+        name: None if getattr(edges, name) is None else np.concatenate([getattr(edges, name)[some] for some in several])
         for name in ("queries", "keys", "sequences", "heads")
     }
     for name, new in numbers.items():
-        found[name] = np.repeat(list(new), [int(one.sum()) for one in several])
-    return Edges(**found)
+        fields[name] = np.repeat(list(new), [int(some.sum()) for some in several])
+    return Edges(**fields)
 
 
 P = TypeVar("P")

@@ -96,9 +96,9 @@ class WatchEdits:
     def texts(self, recorder: EditedRecorder, layer: WatchedLayer, call: Call) -> tuple[TextSpan, ...]:
         """The texts of the queries of a call: as they began, where it continues them with a KV cache."""
         begin = recorder.state.begin if call.cross else call.query_offset
-        known = self.prompts.get(layer.stack)
-        if begin and known is not None and len(known) == call.batch:
-            return known
+        prompts = self.prompts.get(layer.stack)
+        if begin and prompts is not None and len(prompts) == call.batch:
+            return prompts
         count = call.queries.shape[2]
         real = torch.ones((call.batch, count), dtype=torch.bool)
         if not call.cross and call.keys.shape[2] == count:
@@ -152,13 +152,13 @@ def real_keys(call: Call) -> Tensor:
 
 def edits_of_call(recorders: Sequence[tuple[EditedRecorder, WatchedLayer]], call: Call) -> LayerEdits | None:
     """What the edits of all open blocks do to a call, those of the outermost first; None if they leave it as it is."""
-    found = [(recorder, layer, recorder.edits.of_layer(layer)) for recorder, layer in recorders]
-    parts = [part for _, _, some in found for part in some]
+    edited = [(recorder, layer, recorder.edits.of_layer(layer)) for recorder, layer in recorders]
+    parts = [part for _, _, some in edited for part in some]
     if not parts:
         return None
-    recorder, layer, _ = next(one for one in found if one[2])
-    for one, _, some in found:
-        one.edits.applied.update(id(part) for part in some)
+    recorder, layer, _ = next(entry for entry in edited if entry[2])
+    for entry, _, some in edited:
+        entry.edits.applied.update(id(part) for part in some)
     edits = recorder.edits
     first = recorder.state.begin if call.cross else call.query_offset
     site = Site(
@@ -188,7 +188,7 @@ def block_modules(model: nn.Module, followed: Sequence[nn.Module]) -> dict[str, 
     found: dict[str, nn.Module] = {}
     for attention in followed:
         parts = names.get(id(attention), "").split(".")
-        numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+        numbers = [index for index, part in enumerate(parts) if part.isdigit()]
         if numbers:
             name = ".".join(parts[: numbers[0] + 1])
             found[name] = modules[name]
@@ -225,7 +225,7 @@ class ResidualHooks:
 
     def state_of(self, attention: str) -> Tensor | None:
         """What entered the block around an attention module."""
-        inside = [place for name, place in self.places.items() if attention.startswith(f"{name}.")]
+        inside = [index for name, index in self.places.items() if attention.startswith(f"{name}.")]
         return self.states.get(inside[0]) if inside else None
 
     def _before(self, stack: str, number: int, _module: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -59,12 +59,12 @@ def owner() -> tuple[int, int]:
 def is_alive(who: tuple[int, int]) -> bool:
     """Whether a thread and task may still run the model; tasks of other threads are not asked."""
     thread, task = who
-    if not any(one.ident == thread for one in threading.enumerate()):
+    if not any(runner.ident == thread for runner in threading.enumerate()):
         return False
     loop = asyncio._get_running_loop()
     if not task or loop is None or thread != threading.get_ident():
         return True
-    return any(id(one) == task for one in asyncio.all_tasks(loop))
+    return any(id(runner) == task for runner in asyncio.all_tasks(loop))
 
 
 class _Thread(threading.local):

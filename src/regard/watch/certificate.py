@@ -115,7 +115,7 @@ def certificate_of(recorder: Recorder) -> RecordingCertificate:
 
 def _output_error(recorder: Recorder) -> float | None:
     """The largest error of outputs among the sampled rows of every kept run; None if none can be compared."""
-    found: list[float] = []
+    differences: list[float] = []
     for layer in recorder.watched():
         run: Any
         for run in layer.runs:
@@ -127,8 +127,8 @@ def _output_error(recorder: Recorder) -> float | None:
             ):
                 run.deviation = _of_run(run)
             if run.deviation is not None:
-                found.append(run.deviation)
-    return max(found) if found else None
+                differences.append(run.deviation)
+    return max(differences) if differences else None
 
 
 MOST_NUMBERS = 1 << 22  # of keys and values that are computed again for one layer

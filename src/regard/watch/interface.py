@@ -69,8 +69,8 @@ def register() -> None:
 
 def original_of(config: Any) -> str:
     """The implementation that a configuration names, or named before it was watched."""
-    known = ORIGINALS.get(id(config))
-    name = known[1] if known is not None else ENGINE
+    entry = ORIGINALS.get(id(config))
+    name = entry[1] if entry is not None else ENGINE
     return name or "sdpa"
 
 
@@ -108,10 +108,10 @@ def mask_forward(
         None if attention_mask is None else attention_mask.bool(), use_vmap, arguments,
     )  # fmt: skip
     if torch.is_grad_enabled() and original in ("sdpa", "eager"):
-        own = build_mask(original, arguments)
-        if own is not None:
-            own.regard_call = call
-        return own
+        mask = build_mask(original, arguments)
+        if mask is not None:
+            mask.regard_call = call
+        return mask
     shape = (batch_size, 1, call.queries, call.keys)
     return LazyMask(call, implementation, shape, device)
 
@@ -154,10 +154,10 @@ def attention_forward(
 ) -> tuple[Tensor, Any]:
     """Attention of one layer: recorded if it is watched, and computed as the model would unwatched if it is not."""
     original = original_of(getattr(module, "config", None))
-    given = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
-    given = {name: one for name, one in given.items() if one is not None or name == "scaling"}
+    options = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
+    options = {name: one for name, one in options.items() if one is not None or name == "scaling"}
     if not query.numel() or not key.numel():  # an attention without tokens
-        return _own(module, original, query, key, value, attention_mask, given)
+        return _own(module, original, query, key, value, attention_mask, options)
     is_part = _is_part(query, key, attention_mask)
     layers, watching = layers_for(module, is_part)
     mask_call = mask_call_of(attention_mask)
@@ -166,18 +166,18 @@ def attention_forward(
         for recorder, layer in layers:  # watched cross-attention must know whether a text begins
             if mask_call is not None and not layer.cross:
                 recorder.state.move(mask_call.query_offset, query.shape[2])
-        return _own(module, original, query, key, value, attention_mask, given)
+        return _own(module, original, query, key, value, attention_mask, options)
     if is_traced():
         if is_edited:
             raise errors.unsupported("Editing attention inside a transform of torch.func", "Call the model itself.")
         for recorder, _ in watching:
             recorder.count_of(module).reasons[TRACED] = None
-        return _own(module, original, query, key, value, attention_mask, given)
+        return _own(module, original, query, key, value, attention_mask, options)
     cross = layers[0][1].cross if layers else None
-    call = _call(module, query, key, value, attention_mask, cross, given, original)
+    call = _call(module, query, key, value, attention_mask, cross, options, original)
     if not watching and not is_edited:
         if dropout:
-            return _own(module, original, query, key, value, attention_mask, given)
+            return _own(module, original, query, key, value, attention_mask, options)
         trimmed = call.trim()
         return (trimmed.attention() @ trimmed.values).transpose(1, 2).contiguous(), None
     builds = isinstance(attention_mask, LazyMask) and not attention_mask.call.is_plain
@@ -188,7 +188,7 @@ def attention_forward(
     return compute_and_record(
         watching,
         call,
-        lambda: _own(module, original, query, key, value, attention_mask, given),
+        lambda: _own(module, original, query, key, value, attention_mask, options),
         dropout=dropout,
         costly=builds or original == ENGINE,
         own_only=own_only,
@@ -243,7 +243,7 @@ def _call(
     static = hasattr(key, "_dynamo_static_input_type")
     query, key, value = _in_autocast(query, key, value)
     batch = max(query.shape[0], key.shape[0])
-    query, key, value = (one.expand(batch, -1, -1, -1) for one in (query, key, value))  # learned queries are of all
+    query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))  # learned queries are of all
     mask_call = mask_call_of(mask)
     queries, keys = query.shape[2], key.shape[2]
     rule: MaskCall | TensorMask
@@ -286,9 +286,9 @@ def _bias(module: Any, dense: Tensor | None, rule: MaskCall | TensorMask) -> Any
     """T5's bias by distance as a table of distances instead of an n² tensor; None if it is all zero."""
     if dense is None:
         return None
-    known = getattr(dense, "_regard_bias", dense)
-    if known is not dense:
-        return known
+    kept = getattr(dense, "_regard_bias", dense)
+    if kept is not dense:
+        return kept
     lazy: Any = dense
     table = getattr(module, "relative_attention_bias", None)
     if not bool(dense.detach().any()):

@@ -180,13 +180,13 @@ class WatchedLayer:
         of_runs, sizes = zip(*map(self._means_of, self.runs), strict=True)
         if len(of_runs) == 1:
             return of_runs[0]
-        known = [name for name in of_runs[-1] if all(name in means for means in of_runs)]
+        names = [name for name in of_runs[-1] if all(name in means for means in of_runs)]
         means = {
             name: sum(means[name] * size for means, size in zip(of_runs, sizes, strict=True)) / sum(sizes)
-            for name in known
+            for name in names
             if name not in ("received", "key")
         }
-        if "received" in known:  # of the pass where it is largest
+        if "received" in names:  # of the pass where it is largest
             means["received"], largest = torch.stack([means["received"] for means in of_runs]).max(0)
             means["key"] = torch.stack([means["key"] for means in of_runs]).gather(0, largest[None])[0]
         return means
@@ -231,16 +231,16 @@ def _shares(call: Call, column_sums: Tensor, real: Tensor | None) -> dict[str, T
         count = call.queries.shape[2] if real is None else real.sum(-1)[:, None]
         total = torch.as_tensor(count, device=total.device).double().expand_as(total)
     share = column_sums / total.clamp(min=torch.finfo(torch.float64).tiny)[..., None]
-    largest, place = share.max(-1)
+    largest, key = share.max(-1)
     first = torch.zeros(len(column_sums), dtype=torch.int64, device=column_sums.device)
     if real is not None and real.shape[1] == column_sums.shape[2]:
         first = real.int().argmax(1)
-    found = {
+    shares = {
         "received": largest.mean(0),
-        "key": place.gather(0, largest.argmax(0)[None])[0],
+        "key": key.gather(0, largest.argmax(0)[None])[0],
         "first": share.gather(2, first[:, None, None].expand(-1, share.shape[1], 1)).mean((0, 2)),
     }
-    return found if call.sinks is None else {**found, "sink": 1 - share.sum(-1).mean(0)}
+    return shares if call.sinks is None else {**shares, "sink": 1 - share.sum(-1).mean(0)}
 
 
 class Layers(Sequence[WatchedLayer]):
@@ -264,18 +264,18 @@ class Layers(Sequence[WatchedLayer]):
         if isinstance(number, slice):
             return self._layers[number]
         if isinstance(number, str):
-            found = [layer for layer in self._layers if layer.name == number]
+            matching = [layer for layer in self._layers if layer.name == number]
         else:
             highest = max((layer.number for layer in self._layers), default=-1)
             number = number + highest + 1 if number < 0 else number
-            found = [layer for layer in self._layers if layer.number == number]
-        if len(found) == 1:
-            return found[0]
-        if not found:
+            matching = [layer for layer in self._layers if layer.number == number]
+        if len(matching) == 1:
+            return matching[0]
+        if not matching:
             numbers = sorted({layer.number for layer in self._layers})
-            known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
-            raise errors.OutOfRange(f"Layer {number} of `{self._what}` is not among the watched ones: {known}.")
-        stacks = ", ".join(f"seen.stacks[{layer.stack!r}]" for layer in found)
+            expected = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+            raise errors.OutOfRange(f"Layer {number} of `{self._what}` is not among the watched ones: {expected}.")
+        stacks = ", ".join(f"seen.stacks[{layer.stack!r}]" for layer in matching)
         raise errors.OutOfRange(f"Layer {number} is in several stacks of this model.\nChoose one: {stacks}.")
 
     def __repr__(self) -> str:
@@ -305,17 +305,17 @@ def places(names: tuple[str, ...]) -> Mapping[str, tuple[str, int]]:
     for name in names:
         pattern = ".".join("*" if part.isdigit() else part for part in name.split("."))
         by_pattern.setdefault(pattern, []).append(name)
-    found = {}
+    place_of = {}
     for members in by_pattern.values():
         numbers = [[part for part in name.split(".") if part.isdigit()] for name in members]
         differing = [axis for axis in range(len(numbers[0])) if len({row[axis] for row in numbers}) > 1]
-        for place, (name, row) in enumerate(zip(members, numbers, strict=True)):
+        for index, (name, row) in enumerate(zip(members, numbers, strict=True)):
             axis = -1
             parts = []
             for part in name.split("."):
                 axis += part.isdigit()
                 parts.append("*" if part.isdigit() and axis in differing else part)
             alone = len(members) == 1 and len(row) == 1
-            number = int(row[differing[0]]) if len(differing) == 1 else int(row[0]) if alone else place
-            found[name] = (".".join(parts), number)
-    return found
+            number = int(row[differing[0]]) if len(differing) == 1 else int(row[0]) if alone else index
+            place_of[name] = (".".join(parts), number)
+    return place_of

@@ -87,8 +87,8 @@ class MaskCall:
 
     def mask(self, padding: bool = True) -> Mask | None:
         """The mask in the words of `regard.masks`, positions counted from the first key; None if all is visible."""
-        found = _translate(self.function, self)
-        parts = [] if found is None else [found]
+        translated = _translate(self.function, self)
+        parts = [] if translated is None else [translated]
         if padding and self.padding is not None:
             real = _padding_mask(self.real(self.padding))
             parts += [] if real is None else [real]
@@ -159,9 +159,9 @@ def _shift(function: Callable[..., Any], call: MaskCall) -> Callable[..., Any]:
 
     def visible(batch: Any, head: Any, query: Any, key: Any) -> Any:
         if not isinstance(query, Tensor):
-            return visible(*(torch.from_numpy(one) for one in (batch, head, query, key))).numpy()
+            return visible(*(torch.from_numpy(index_array) for index_array in (batch, head, query, key))).numpy()
         if call.vectorise:
-            indices = (one.flatten() for one in (batch, head, query + start, key + start))
+            indices = (index_array.flatten() for index_array in (batch, head, query + start, key + start))
             return _vectorise(function)(*indices)
         return function(batch, head, query + start, key + start)
 
@@ -201,10 +201,10 @@ def _padding_mask(real: Tensor) -> Mask | None:
 
 
 def _joined(parts: list[Any], join: Callable[[Mask, Mask], Mask]) -> Mask:
-    found: Mask = parts[0]
+    combined: Mask = parts[0]
     for part in parts[1:]:
-        found = join(found, part)
-    return found
+        combined = join(combined, part)
+    return combined
 
 
 def _parts(function: Callable[..., Any]) -> tuple[str, dict[str, Any]]:

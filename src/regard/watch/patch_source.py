@@ -29,8 +29,8 @@ class FromSeen:
             layers = getattr(self.seen, stack)
         elif stack is not None:
             layers = self.seen.stacks[stack]
-        found: WatchedLayer = layers[layer]
-        return found
+        watched: WatchedLayer = layers[layer]
+        return watched
 
     def texts(self) -> int:
         return int(next(iter(self.seen)).runs[-1].calls[0].batch)

@@ -153,10 +153,10 @@ class Pretrained:
 
     def _output_projection(self, layer: WatchedLayer) -> Linear | None:
         name = layer.name.partition(" (")[0]
-        attention, parent = (self._body.get_submodule(one) for one in (name, name.rpartition(".")[0]))
-        projections = [getattr(attention, one, None) for one in OUTPUTS]
+        attention, parent = (self._body.get_submodule(part) for part in (name, name.rpartition(".")[0]))
+        projections = [getattr(attention, part, None) for part in OUTPUTS]
         projections += [getattr(getattr(parent, "output", None), "dense", None)]  # of BERT
-        module = next((one for one in projections if isinstance(getattr(one, "weight", None), Tensor)), None)
+        module = next((part for part in projections if isinstance(getattr(part, "weight", None), Tensor)), None)
         if module is None:
             return None
         matrix = module.weight.detach().float()
@@ -184,8 +184,8 @@ class Pretrained:
     @property
     def ends(self) -> frozenset[int]:
         """The tokens that end generated text."""
-        found = self.config.get("eos_token_id")
-        return frozenset(found if isinstance(found, list) else () if found is None else (found,))
+        ids = self.config.get("eos_token_id")
+        return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
 
     @property
     def vocabulary(self) -> int:
@@ -325,9 +325,9 @@ class Pretrained:
 
     def _forward(self, inputs: dict[str, Tensor], body: Any = None) -> Any:
         body = self._body if body is None else body
-        place = next(iter(body.parameters())).device
+        device = next(iter(body.parameters())).device
         try:
-            return body(**{name: tensor.to(place) for name, tensor in inputs.items()})
+            return body(**{name: tensor.to(device) for name, tensor in inputs.items()})
         except (TypeError, ValueError) as problem:
             if isinstance(problem, errors.RegardError):
                 raise
@@ -372,7 +372,7 @@ class _Streamer:
 def _following(body: Any, on_layer: Callable[[int, int], None] | None) -> Iterator[None]:
     """Call a function after every attention layer with the number done and of all; it may raise."""
     support, done = support_of(body), 0
-    layers = [one for one in support.followed if on_layer is not None and one not in support.models]
+    layers = [module for module in support.followed if on_layer is not None and module not in support.models]
 
     def after(_module: Any, _args: Any, _output: Any) -> None:
         nonlocal done
@@ -410,8 +410,8 @@ def _maker(transformers: Any, config: Any) -> tuple[Any, bool]:
     if config.is_encoder_decoder:
         writes = any(name.endswith("ForConditionalGeneration") for name in names)
         return (transformers.AutoModelForSeq2SeqLM if writes else transformers.AutoModel), writes
-    known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    writes = any(name == known.get(config.model_type) for name in names)
+    causal_models = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    writes = any(name == causal_models.get(config.model_type) for name in names)
     return (transformers.AutoModelForCausalLM if writes else transformers.AutoModel), writes
 
 

@@ -70,9 +70,9 @@ def _real_tokens(layer: WatchedLayer, batch: int, call: Call) -> tuple[int, int]
     real = layer.runs[-1].real_queries()
     if real is None:
         return 0, int(call.queries.shape[2])
-    places = real[batch].nonzero().flatten()
-    first, last = int(places[0]), int(places[-1]) + 1
-    if last - first != len(places):
+    positions = real[batch].nonzero().flatten()
+    first, last = int(positions[0]), int(positions[-1]) + 1
+    if last - first != len(positions):
         raise errors.unsupported("A sequence with padding inside", "Give a sequence that is padded at its ends only.")
     return first, last
 
@@ -90,7 +90,7 @@ def _seen(call: Call, batch: int, real: tuple[int, int]) -> LayerAttention:
         start = rule.key_offset + first
         rule = replace(rule.over(start, last - first, start, last - first), padding=None)
     queries, keys = call.queries[:, :, tokens], call.keys[:, :, tokens]
-    edges = tuple(replace(one, queries=one.queries - first, keys=one.keys - first) for one in call.edges)
+    edges = tuple(replace(edge, queries=edge.queries - first, keys=edge.keys - first) for edge in call.edges)
     real_part = replace(call, queries=queries, keys=keys, rule=rule, bias=bias, static=False, edges=edges)
     attention = real_part.attention().select(batch=batch)
     return LayerAttention(numpy_attention(attention), in_numpy(call.values[batch, :, tokens]))
@@ -162,16 +162,16 @@ def _check_tokens(
 ) -> bool:
     """Whether these are the ids that the model was called with; an error if it was called with others."""
     first, last = real
-    texts = [known[first:last] for known in sequences(layer.runs[-1].texts, tokens, batch)]
-    if any(ids[: len(known)] == known for known in texts):
+    texts = [read_ids[first:last] for read_ids in sequences(layer.runs[-1].texts, tokens, batch)]
+    if any(ids[: len(read_ids)] == read_ids for read_ids in texts):
         return True
     if not texts:
         return False
-    known = texts[0]
-    place = next(place for place, (one, other) in enumerate(zip(ids, known, strict=False)) if one != other)
-    names = [errors.shown(str(tokenizer.decode([number]))) for number in (ids[place], known[place])]
+    read_ids = texts[0]
+    position = next(position for position, (one, other) in enumerate(zip(ids, read_ids, strict=False)) if one != other)
+    names = [errors.shown(str(tokenizer.decode([number]))) for number in (ids[position], read_ids[position])]
     raise errors.OptionError(
-        f"`inputs` are not what the model has read: token {place} is {names[0]}, the model was called with "
+        f"`inputs` are not what the model has read: token {position} is {names[0]}, the model was called with "
         f"{names[1]}.\n"
         "Leave them out, seen.reading(tokenizer), or give the text of this pass; `batch` chooses the sequence."
     )
@@ -209,10 +209,10 @@ def _tokens(tokenizer: Any, inputs: Any, ids: list[int], count: int) -> tuple[st
 def _spelled(tokenizer: Any, ids: list[int]) -> tuple[str, tuple[Token, ...]]:
     """With a tokenizer that is written in Python: its names of the tokens."""
     special = set(getattr(tokenizer, "all_special_ids", ()))
-    text, found = "", []
+    text, spans = "", []
     for number, name in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
         piece = str(name).replace("▁", "").replace("Ġ", "").removeprefix("##")
         text += " " if text else ""
-        found.append(Token(piece, number, len(text), len(text) + len(piece), number in special))
+        spans.append(Token(piece, number, len(text), len(text) + len(piece), number in special))
         text += piece
-    return text, tuple(found)
+    return text, tuple(spans)

@@ -126,7 +126,7 @@ class Recogniser:
             return self._product(function, name, args, kwargs)
         if name == "embedding":  # a text is read
             running = running_modules()
-            for recorder in {one for module, _ in running for one in interface.recorders_of(module)}:
+            for recorder in {each for module, _ in running for each in interface.recorders_of(module)}:
                 recorder.see_tokens(running)
         elif name == "fused":
             module = attending_module()
@@ -146,27 +146,27 @@ class Recogniser:
 
     def _follow(self, name: str, args: Any, kwargs: Any, output: Any) -> None:
         """Pass what is known of an argument on to the results."""
-        known, source = self._tag_in(args, kwargs)
-        if known is None or name in MAKING:
+        tag, source = self._tag_in(args, kwargs)
+        if tag is None or name in MAKING:
             return
         if name == "setitem":
             if source is not args[0]:  # copied into a larger tensor
-                self._tag(args[0], ScoreTag() if isinstance(known, ScoreTag) else replace(known, is_altered=True))
+                self._tag(args[0], ScoreTag() if isinstance(tag, ScoreTag) else replace(tag, is_altered=True))
             return
-        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one is not source]
-        values = [one for one in tensors if one.is_floating_point() and not _is_parameter(one)]
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value is not source]
+        values = [value for value in tensors if value.is_floating_point() and not _is_parameter(value)]
         for part in output if isinstance(output, (tuple, list)) else (output,):
             if not isinstance(part, Tensor) or not part.is_floating_point() or part.ndim < 2:
                 continue
             if name in PROJECTING and not values and (part.shape != source.shape or part.ndim < 4):
                 continue  # a hidden state; layers that mix heads keep the shape of scores and weights
-            if isinstance(known, ScoreTag):
-                self._tag(part, self._follow_scores(known, source, name, args, kwargs, part))
+            if isinstance(tag, ScoreTag):
+                self._tag(part, self._follow_scores(tag, source, name, args, kwargs, part))
             elif values and part.shape != source.shape and name not in JOINING:
-                if known.softmax.scores is not None:
-                    known.softmax.count()
+                if tag.softmax.scores is not None:
+                    tag.softmax.count()
             else:
-                self._tag(part, _follow_weights(known, source, name, kwargs, args, part))
+                self._tag(part, _follow_weights(tag, source, name, kwargs, args, part))
 
     def _follow_scores(
         self, known: ScoreTag, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
@@ -199,12 +199,12 @@ class Recogniser:
         """What is known of the first weights among the arguments, or else of the first scores, and that tensor."""
         scores: tuple[ScoreTag | None, Any] = None, None
         for value in (*args, *kwargs.values()) if kwargs else args:
-            for one in value if isinstance(value, (list, tuple)) else (value,):
-                known = self._of(one) if isinstance(one, Tensor) else None
-                if isinstance(known, WeightTag):
-                    return known, one
-                if known is not None and scores[0] is None:
-                    scores = known, one
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                tag = self._of(tensor) if isinstance(tensor, Tensor) else None
+                if isinstance(tag, WeightTag):
+                    return tag, tensor
+                if tag is not None and scores[0] is None:
+                    scores = tag, tensor
         return scores
 
     @staticmethod
@@ -235,8 +235,8 @@ class Recogniser:
         scores = scores if isinstance(scores, ScoreTag) else None
         if scores is None and self.projected is not None and self.projected() is logits:
             return output  # a linear layer made the scores of a router
-        place = 1 if name != "gumbel_softmax" else 4
-        axis = kwargs.get("dim", args[place] if len(args) > place else -1 if place == 4 else None)
+        argument = 1 if name != "gumbel_softmax" else 4
+        axis = kwargs.get("dim", args[argument] if len(args) > argument else -1 if argument == 4 else None)
         if axis is None:  # as functional.softmax chooses
             axis = 0 if logits.ndim == 3 else 1
         with torch.no_grad():
@@ -251,15 +251,15 @@ class Recogniser:
 
     def _product(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
         output = function(*args, **kwargs)
-        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
+        tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, Tensor)]
         if not tensors and args and isinstance(args[-1], (list, tuple)):  # operands of einsum in a list
             tensors = list(args[-1])
         if not isinstance(output, Tensor) or len(tensors) < 2 or not output.is_floating_point():
             return output
-        known = [self._of(one) for one in tensors]
-        weights = next((one for one in known if isinstance(one, WeightTag)), None)
+        tags = [self._of(item) for item in tensors]
+        weights = next((item for item in tags if isinstance(item, WeightTag)), None)
         if weights is not None:
-            self._multiplied(weights, name, args, kwargs, tensors, known.index(weights), output)
+            self._multiplied(weights, name, args, kwargs, tensors, tags.index(weights), output)
         elif len(tensors) == 2 or name == "baddbmm":
             self._tag(output, _scores_of(name, args, kwargs, tensors, output))
         return output
@@ -269,7 +269,7 @@ class Recogniser:
     ) -> None:
         """A product of the weights of a softmax with something."""
         softmax = weights.softmax
-        others = [one for at, one in enumerate(tensors) if at != place]
+        others = [tensor for at, tensor in enumerate(tensors) if at != place]
         if softmax.scores is None and (softmax.logits.ndim < 3 or any(map(_is_parameter, others))):
             return  # a mixture of learned vectors
         if softmax.is_recorded:
@@ -359,16 +359,16 @@ def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output:
         axes = _einsum_axes(args, tensors)
         if axes is None:
             return ScoreTag()
-        (one, other), whole = axes
+        (first, other), whole = axes
         query, key = whole[-2:]
-        if query not in one:
-            one, other, left, right = other, one, right, left
-        inner = [letter for letter in one if letter not in whole]
-        if query not in one or key not in other or query in other or key in one or len(inner) != 1:
+        if query not in first:
+            first, other, left, right = other, first, right, left
+        inner = [letter for letter in first if letter not in whole]
+        if query not in first or key not in other or query in other or key in first or len(inner) != 1:
             return ScoreTag()
         shared = whole[:-2]
         queries, keys = (
-            _arranged(left, one, [*shared, query, inner[0]]),
+            _arranged(left, first, [*shared, query, inner[0]]),
             _arranged(right, other, [*shared, key, inner[0]]),
         )
     else:
@@ -389,7 +389,7 @@ def _follow_scores(
     known = replace(known, four_axes=axes)
     if name in RESHAPING:
         return known
-    others = [one for one in args if one is not source]
+    others = [arg for arg in args if arg is not source]
     if name in ("mul", "multiply", "div", "truediv", "true_divide", "divide") and len(others) == 1 and not kwargs:
         factor = _number(others[0])
         is_divided = name not in ("mul", "multiply")
@@ -471,7 +471,7 @@ def _call_of(
     batch, heads = _batch_and_heads(softmax.module, known, leading)
     values = values.reshape(batch, heads, keys, -1)
     output = output.reshape(batch, heads, count, -1)
-    weights, logits = (one.reshape(batch, heads, count, keys) for one in (weights, logits))
+    weights, logits = (tensor.reshape(batch, heads, count, keys) for tensor in (weights, logits))
     simple = _simple_call(softmax.scores, batch, heads, values, logits)
     for call in (simple, _call_of_logits(logits, values)):
         if call is None:
@@ -494,7 +494,7 @@ def _batch_and_heads(module: Any, known: WeightTag, leading: list[int]) -> tuple
     if known.four_axes is not None and math.prod(known.four_axes[:2]) == many:
         return known.four_axes[0], known.four_axes[1]
     heads = next(
-        (one for one in (getattr(module, name, None) for name in HEADS) if isinstance(one, int) and one > 0), 1
+        (size for size in (getattr(module, name, None) for name in HEADS) if isinstance(size, int) and size > 0), 1
     )
     return (many // heads, heads) if many % heads == 0 else (many, 1)
 
@@ -610,7 +610,7 @@ def _einsum_axes(args: Any, tensors: list[Tensor]) -> tuple[list[list[str]], lis
     if len(operands) != 2:
         return None
     rest = [tensor.ndim - len(letters.replace("...", "")) for letters, tensor in zip(operands, tensors, strict=True)]
-    names = [f"{place}…" for place in range(max(rest))]
+    names = [f"{index}…" for index in range(max(rest))]
 
     def spelled(letters: str, count: int) -> list[str]:
         before, dots, after = letters.partition("...")
@@ -618,14 +618,14 @@ def _einsum_axes(args: Any, tensors: list[Tensor]) -> tuple[list[list[str]], lis
 
     spelt = [spelled(letters, count) for letters, count in zip(operands, rest, strict=True)]
     result = spelled(whole, max(rest))
-    return None if any(len(set(one)) != len(one) for one in (*spelt, result)) or len(result) < 2 else (spelt, result)
+    return None if any(len(set(term)) != len(term) for term in (*spelt, result)) or len(result) < 2 else (spelt, result)
 
 
 def _arranged(tensor: Tensor, letters: list[str], order: list[str]) -> Tensor:
     """The axes of a tensor in an order; those that it lacks have size 1."""
     present = [letter for letter in order if letter in letters]
     tensor = tensor.permute([letters.index(letter) for letter in present])
-    for place, letter in enumerate(order):
+    for index, letter in enumerate(order):
         if letter not in letters:
-            tensor = tensor.unsqueeze(place)
+            tensor = tensor.unsqueeze(index)
     return tensor

@@ -211,16 +211,16 @@ class Recorder:
         is_counted   whether the count of attentions that ran has this one already
         """
         running = running_modules()
-        watched = [(one, marks) for one, marks in running if id(one) in self.names]
+        watched = [(inside, marks) for inside, marks in running if id(inside) in self.names]
         outermost = self._module_call((watched or running or [(None, self.loose)])[-1][1])
-        models = [marks for one, marks in watched if id(one) in self.roots]
+        models = [marks for inside, marks in watched if id(inside) in self.roots]
         whole = self._module_call(models[0]) if models else outermost
         state, key = self.state, id(module)
         state.forward = outermost.number
-        state.models = frozenset(id(one) for one, _ in watched if id(one) in self.roots)
+        state.models = frozenset(id(inside) for inside, _ in watched if id(inside) in self.roots)
         if not whole.repeats:  # the first attention of a pass
             state.moved = False
-        mine = next((marks for one, marks in watched if one is module), None)
+        mine = next((marks for inside, marks in watched if inside is module), None)
         if mine is None:
             call_of_module = whole.unseen_calls.setdefault(key, ModuleCall(0))
         else:
@@ -231,16 +231,16 @@ class Recorder:
         again, call = call_of_module.repeat, call_of_module.attentions
         call_of_module.attentions += 1
         state.continues_parts = bool(call) and is_part
-        place = key, again, 0 if is_part else call
+        layer_key = key, again, 0 if is_part else call
         with self.lock:
             self.has_run = True
             if not THREAD.is_observed:
                 self.notes[UNOBSERVED] = None
             self.count_of(module).ran += not is_counted
-            layer = self.layers.get(place)
+            layer = self.layers.get(layer_key)
             if layer is None:
-                layer = self._new_layer(module, place, crosses)
-                self.layers[place] = layer
+                layer = self._new_layer(module, layer_key, crosses)
+                self.layers[layer_key] = layer
             if not self.watches(layer):
                 self.count_of(module).unchosen += 1
         THREAD.inputs.clear()
@@ -263,7 +263,7 @@ class Recorder:
         from fnmatch import fnmatch
 
         numbers = layer.number, layer.number - self.sizes.get(layer.stack, 0)  # from the first layer, from the last
-        return any(fnmatch(layer.name, one) if isinstance(one, str) else one in numbers for one in self.chosen)
+        return any(fnmatch(layer.name, each) if isinstance(each, str) else each in numbers for each in self.chosen)
 
     def watched(self) -> list[WatchedLayer]:
         """All watched layers that were called."""
@@ -310,11 +310,11 @@ class Recorder:
             if self.runs is None:
                 layer.recorded.append(run)
                 return run
-            others = [one for one in layer.recorded if one.owner != me]
-            others = [one for one in others if one.owner == self.owner or is_alive(one.owner)]
-            mine = [*(one for one in layer.recorded if one.owner == me), run]
-            kept = sorted({one.forward for one in mine})[-self.runs :]
-            layer.recorded = [*others, *(one for one in mine if one.forward in kept)]
+            others = [kept_run for kept_run in layer.recorded if kept_run.owner != me]
+            others = [kept_run for kept_run in others if kept_run.owner == self.owner or is_alive(kept_run.owner)]
+            mine = [*(kept_run for kept_run in layer.recorded if kept_run.owner == me), run]
+            kept = sorted({kept_run.forward for kept_run in mine})[-self.runs :]
+            layer.recorded = [*others, *(kept_run for kept_run in mine if kept_run.forward in kept)]
         return run
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -369,22 +369,22 @@ def compute_and_record(
     own_only whether the output must be the model's own
     """
     inputs = (call.queries, call.keys, call.values)
-    needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in inputs)
+    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     replaceable = not dropout and not needs_gradient and not own_only
     if dropout:
         for _, layer in recorders:
             layer.notes[BEFORE_DROPOUT] = None
             layer.has_dropout = True
-    wanted = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
-    wanted = [] if edits is not None and edits.edges else wanted  # statistics are those of the remaining edges
+    keeps = [recorder.keep for recorder, layer in recorders if recorder.keep.statistics and layer.heads is None]
+    keeps = [] if edits is not None and edits.edges else keeps  # statistics are those of the remaining edges
     computed: Computed | None = None
-    if replaceable and (wanted or costly):
+    if replaceable and (keeps or costly):
         trimmed = call.trim()
         computed = trimmed.compute(
             trimmed.values,
-            tuple(dict.fromkeys(name for keep in wanted for name in rows_of(keep, call))),
-            max((keep.top for keep in wanted), default=0),
-            any(keep.column_sums for keep in wanted),
+            tuple(dict.fromkeys(name for keep in keeps for name in rows_of(keep, call))),
+            max((keep.top for keep in keeps), default=0),
+            any(keep.column_sums for keep in keeps),
         )
         output, extra = computed.output.transpose(1, 2).contiguous(), None
     else:
@@ -418,10 +418,10 @@ def _chosen(layers: Any) -> list[Any] | None:
     """Numbers and patterns of names; None for all layers."""
     if layers is None:
         return None
-    given = list(layers) if isinstance(layers, (list, tuple, set, range)) else [layers]
-    if not given or not all(isinstance(one, str) or validate.is_integer(one) for one in given):
+    chosen = list(layers) if isinstance(layers, (list, tuple, set, range)) else [layers]
+    if not chosen or not all(isinstance(choice, str) or validate.is_integer(choice) for choice in chosen):
         raise errors.option("layers", layers, 'layer numbers, or patterns of module names such as "decoder.*"')
-    return given
+    return chosen
 
 
 def _heads(given: Any) -> list[int] | None:

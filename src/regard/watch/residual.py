@@ -109,7 +109,7 @@ def _linear(module: nn.Module) -> Linear:
 def _block_name(attention: str) -> str:
     """The name of the block around an attention module: up to the last number."""
     parts = attention.split(".")
-    last = max((place for place, part in enumerate(parts) if part.isdigit()), default=-1)
+    last = max((index for index, part in enumerate(parts) if part.isdigit()), default=-1)
     return ".".join(parts[: last + 1])
 
 
@@ -123,8 +123,10 @@ def _recorded(model: nn.Module) -> Iterator[list[StateMap]]:
             rows = args[0] if args else kwargs.get("hidden_states")
             result = output[0] if isinstance(output, tuple) else output
             if isinstance(rows, Tensor) and isinstance(result, Tensor) and rows.ndim == result.ndim in (2, 3):
-                one, other = (part.detach().reshape(-1, part.shape[-1]) for part in (rows, result))  # OPT's have 2 axes
-                calls.append(StateMap(name, one, other))
+                before, other = (
+                    part.detach().reshape(-1, part.shape[-1]) for part in (rows, result)
+                )  # OPT's have 2 axes
+                calls.append(StateMap(name, before, other))
 
         return after
 
@@ -134,8 +136,8 @@ def _recorded(model: nn.Module) -> Iterator[list[StateMap]]:
     try:
         yield calls
     finally:
-        for one in hooks:
-            one.remove()
+        for before in hooks:
+            before.remove()
 
 
 @contextmanager

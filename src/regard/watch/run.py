@@ -72,8 +72,8 @@ class Run:
         if self.checksums is None or count > CHECKED:
             self.checksums = new
             return
-        known = self.checksums if self.parents[-1] is None else self.checksums[self.parents[-1]]
-        self.checksums = torch.cat([known, new], 1)
+        before = self.checksums if self.parents[-1] is None else self.checksums[self.parents[-1]]
+        self.checksums = torch.cat([before, new], 1)
 
     def add_part(self, call: Call, output: Tensor, statistics: Run, keep_vectors: bool) -> None:
         """A further part of the same sequence, which attends only to itself: one image, or one window, of several.
@@ -138,11 +138,11 @@ class Run:
     def has_keys_of(self, call: Call) -> bool:
         """Whether the key before the first query of a call is the one that was recorded at that position."""
         call, marks = call.trim(), self.checksums
-        known = 0 if marks is None else marks.shape[1] - (self.end - call.query_offset)
-        if marks is None or marks.shape[0] != call.batch or not 0 < known <= marks.shape[1]:
+        seen = 0 if marks is None else marks.shape[1] - (self.end - call.query_offset)
+        if marks is None or marks.shape[0] != call.batch or not 0 < seen <= marks.shape[1]:
             return False
-        place = call.query_offset - 1 - call.key_offset
-        return place >= 0 and torch.equal(checksums(call.keys[:, :, place : place + 1]), marks[:, known - 1 : known])
+        at = call.query_offset - 1 - call.key_offset
+        return at >= 0 and torch.equal(checksums(call.keys[:, :, at : at + 1]), marks[:, seen - 1 : seen])
 
     def take_back(self, count: int) -> None:
         """Forget the last tokens."""
@@ -197,26 +197,28 @@ class Run:
     def _parents(self, call: Call) -> Tensor | None:
         """For each sequence of this call, the sequence of the call before whose keys it continues."""
         assert self.checksums is not None
-        place = self.end - 1 - call.key_offset
-        known, given = self.checksums, checksums(call.keys[:, :, place : place + 1])
-        if known.shape[0] == 1 == given.shape[0]:
-            if not torch.equal(known[:, -1:], given):
+        at = self.end - 1 - call.key_offset
+        before, now = self.checksums, checksums(call.keys[:, :, at : at + 1])
+        if before.shape[0] == 1 == now.shape[0]:
+            if not torch.equal(before[:, -1:], now):
                 self._lose_track()
             return None
-        same = known[None, :, -1] == given  # (batch now, batch before)
+        same = before[None, :, -1] == now  # (batch now, batch before)
         if bool((same.sum(1) > 1).any()):  # equal last tokens: compare what came before as well
-            length = min(known.shape[1], place + 1)
-            given = checksums(call.keys[:, :, place + 1 - length : place + 1])
-            same = (known[None, :, -length:] == given[:, None]).all(-1)
+            length = min(before.shape[1], at + 1)
+            now = checksums(call.keys[:, :, at + 1 - length : at + 1])
+            same = (before[None, :, -length:] == now[:, None]).all(-1)
         count = min(same.shape)
-        found = torch.where(same.any(1), same.int().argmax(1), -1)
-        own = torch.arange(count, device=found.device)
-        found[:count] = torch.where(same[own, own], own, found[:count])  # of equal sequences, the same place
-        if bool((found < 0).any()):
+        parents = torch.where(same.any(1), same.int().argmax(1), -1)
+        same_row = torch.arange(count, device=parents.device)
+        parents[:count] = torch.where(
+            same[same_row, same_row], same_row, parents[:count]
+        )  # of equal sequences, the same place
+        if bool((parents < 0).any()):
             self._lose_track()
             return None
-        is_same = known.shape[0] == len(found) and torch.equal(found, own)
-        return None if is_same else found
+        is_same = before.shape[0] == len(parents) and torch.equal(parents, same_row)
+        return None if is_same else parents
 
     def _lose_track(self) -> None:
         self.problem = (
@@ -230,12 +232,12 @@ class Run:
         """The parts of all calls along the token axis, following each sequence back through its parents."""
         if len(parts) == 1 and rows is None:
             return parts[0]
-        found = []
+        gathered = []
         for part, parent in zip(reversed(parts), reversed(self.parents[: len(parts)]), strict=True):
-            found.append(part if rows is None else part[rows.to(part.device)])
+            gathered.append(part if rows is None else part[rows.to(part.device)])
             if parent is not None:
                 rows = parent if rows is None else parent[rows.to(parent.device)]
-        return _concatenated(found[::-1], axis)
+        return _concatenated(gathered[::-1], axis)
 
     def check(self) -> None:
         """Raise if the calls cannot be joined."""

@@ -61,9 +61,10 @@ def save(recorder: Recorder, grid: tuple[int, int] | None, path: str | os.PathLi
     texts = {id(text.ids): text for layer in recorder.watched() for run in layer.runs for text in run.texts.values()}
     for number, text in enumerate(texts.values()):
         tensors[f"text.{number}"] = text.ids
-    places = {key: number for number, key in enumerate(texts)}
+    text_numbers = {key: number for number, key in enumerate(texts)}
     layers = [
-        _describe_layer(f"layer.{place}", layer, tensors, places) for place, layer in enumerate(recorder.watched())
+        _describe_layer(f"layer.{index}", layer, tensors, text_numbers)
+        for index, layer in enumerate(recorder.watched())
     ]
     if not layers:
         raise errors.option("seen", recorder.model, "a recording of at least one layer")
@@ -92,10 +93,10 @@ def _describe_layer(
 ) -> dict[str, Any]:
     runs = [
         {
-            **_describe_run(f"{name}.run.{place}", run, tensors),
+            **_describe_run(f"{name}.run.{index}", run, tensors),
             "texts": [[key[1], texts[id(text.ids)]] for key, text in run.texts.items()],
         }
-        for place, run in enumerate(layer.runs)
+        for index, run in enumerate(layer.runs)
     ]
     return {
         **{field: getattr(layer, field) for field in FIELDS},
@@ -149,13 +150,13 @@ def _describe_call(name: str, call: Call, tensors: dict[str, Tensor], has_vector
     elif isinstance(rule, MaskCall):
         mine: dict[str, Tensor] = {}
         try:
-            known = codec.describe(f"{name}.mask", rule.mask(padding=False), mine, KINDS)
+            described_mask = codec.describe(f"{name}.mask", rule.mask(padding=False), mine, KINDS)
         except errors.Unsupported:  # a function
             rule = TensorMask(dense_mask(call, call.keys.shape[2]))
         else:
             tensors.update(mine)
             described["rule"] = [rule.queries, rule.keys, rule.query_offset, rule.key_offset]
-            described["mask"] = known
+            described["mask"] = described_mask
             described["padding"] = codec.describe(f"{name}.padding", rule.padding, tensors, KINDS)
             return described
     tensors[f"{name}.rule"] = rule.tensor
@@ -169,13 +170,13 @@ def _recorder_of(arrays: dict[str, Any], metadata: dict[str, Any]) -> tuple[Reco
         ReadText(codec.tensor(f"text.{number}", tensors), int(prompt))
         for number, prompt in enumerate(metadata["prompts"])
     ]
-    for place, described in enumerate(metadata["layers"]):
+    for index, described in enumerate(metadata["layers"]):
         layer = WatchedLayer(**{field: described[field] for field in FIELDS}, notes=dict.fromkeys(described["notes"]))
         layer.is_edited = bool(described.get("is_edited", False))
-        layer.recorded = [_run_of(f"layer.{place}.run.{at}", run, tensors) for at, run in enumerate(described["runs"])]
+        layer.recorded = [_run_of(f"layer.{index}.run.{at}", run, tensors) for at, run in enumerate(described["runs"])]
         for run, its in zip(layer.recorded, described["runs"], strict=True):
             run.texts = {(number, str(name)): texts[number] for name, number in its["texts"]}
-        recorder.layers[place, 0, 0] = layer
+        recorder.layers[index, 0, 0] = layer
     recorder.counts = {
         name: Count(ran, recorded, unchosen, dict.fromkeys(reasons))
         for name, (ran, recorded, unchosen, reasons) in metadata["counts"].items()
@@ -195,7 +196,7 @@ def _run_of(name: str, described: dict[str, Any], tensors: dict[str, Tensor]) ->
     if f"{name}.output" in tensors:
         run.outputs = [tensors[f"{name}.output"]]
     if described["statistics"]:
-        run.statistics = [{one: codec.tensor(f"{name}.{one}", tensors) for one in described["statistics"]}]
+        run.statistics = [{row: codec.tensor(f"{name}.{row}", tensors) for row in described["statistics"]}]
     elif not run.outputs:
         run.statistics = [{}]
     if f"{name}.top_index" in tensors:

@@ -91,7 +91,7 @@ class Seen:
         """
         layers = self._recorder.watched()
         count = max((len(layer.runs) for layer in layers), default=0)
-        return [self._of_pass(place - count) for place in range(count)]
+        return [self._of_pass(index - count) for index in range(count)]
 
     def _of_pass(self, place: int) -> Seen:
         """The pass at this place, counted from the last."""
@@ -201,24 +201,24 @@ class Seen:
         return iter(self._layers())
 
     def _part(self, name: str) -> Layers:
-        found = [layer for layer in self._layers() if in_part(name, layer)]
-        if not found:
+        layers = [layer for layer in self._layers() if in_part(name, layer)]
+        if not layers:
             raise errors.option(name, self._recorder.model, f"a model with such layers: {', '.join(self.stacks)}")
-        return Layers(found, name)
+        return Layers(layers, name)
 
     def _layers(self) -> list[WatchedLayer]:
-        found = self._recorder.watched()
-        if found:
-            return found
+        watched = self._recorder.watched()
+        if watched:
+            return watched
         if not self._recorder.calls:
             raise errors.OptionError(
                 f"{self._recorder.model} was not called inside the `with` block.\n"
                 "Call the model, or its generate(), between `with regard.watch(model) as seen:` and the end of it, in "
                 "the same thread."
             )
-        known = ", ".join(dict.fromkeys(layer.stack for layer in self._recorder.layers.values()))
+        stacks = ", ".join(dict.fromkeys(layer.stack for layer in self._recorder.layers.values()))
         raise errors.option(
-            "layers", self._recorder.chosen, f"numbers or patterns that match a layer of this model: {known}"
+            "layers", self._recorder.chosen, f"numbers or patterns that match a layer of this model: {stacks}"
         )
 
     # Numbers
@@ -231,12 +231,12 @@ class Seen:
         Columns that are not known, because they were not kept, are missing. `to_pandas()` makes a DataFrame of it.
         """
         layers = self._layers()
-        found = [layer.means() for layer in layers]
-        columns = [column for name, column in STATISTICS.items() if any(name in means for means in found)]
-        names = [name for name in STATISTICS if any(name in means for means in found)]
+        means_of_layers = [layer.means() for layer in layers]
+        columns = [column for name, column in STATISTICS.items() if any(name in means for means in means_of_layers)]
+        names = [name for name in STATISTICS if any(name in means for means in means_of_layers)]
         several = len(self.stacks) > 1
         rows: list[tuple[Any, ...]] = []
-        for layer, means in zip(layers, found, strict=True):
+        for layer, means in zip(layers, means_of_layers, strict=True):
             heads = layer.heads or list(range(layer.runs[-1].calls[0].queries.shape[1]))
             for at, head in enumerate(heads):
                 numbers = [means[name][at].item() if name in means else None for name in names]
@@ -272,7 +272,7 @@ class Seen:
         grid   rows and columns of patches; by default those of the configuration. Tokens before the patches, such as
                [CLS] and registers, have −1.
         """
-        layer = layer or next((one for one in self._layers() if VISION.search(one.name)), None) or self.layers[0]
+        layer = layer or next((each for each in self._layers() if VISION.search(each.name)), None) or self.layers[0]
         tokens = sum(call.queries.shape[2] for call in layer.runs[-1].calls)
         rows, columns = grid or self._grid or _grid_of(getattr(self._model, "config", None))
         if rows * columns > tokens:
@@ -282,8 +282,8 @@ class Seen:
                 f"at most {tokens} patches, the tokens of {layer.name}",
                 "Give grid=(rows, columns).",
             )
-        place = torch.arange(rows * columns)
-        patches = torch.stack([place // columns, place % columns], -1)
+        patch = torch.arange(rows * columns)
+        patches = torch.stack([patch // columns, patch % columns], -1)
         return torch.nn.functional.pad(patches, (0, 0, tokens - rows * columns, 0), value=-1)
 
     def beams(self, beam_indices: Tensor) -> Seen:
@@ -329,12 +329,12 @@ def _grid_of(config: Any) -> tuple[int, int]:
 
 def _tensors(run: Any) -> list[Tensor]:
     calls = run.calls if run._joined is None else [*run.calls, run._joined]
-    found = [tensor for call in calls for tensor in (call.queries, call.keys, call.values)]
-    found += run.outputs
-    found += [tensor for one in run.statistics for tensor in one.values()]
-    found += [tensor for pair in run.top for tensor in pair]
-    found += [one for one in (run.column_sums, run.checksums) if one is not None]
-    found += [] if run.pooled is None else [run.pooled.array]
-    found += [call.bias for call in calls if isinstance(call.bias, Tensor)]
-    found += [call.rule.tensor for call in calls if isinstance(call.rule, TensorMask)]
-    return [tensor for tensor in found if isinstance(tensor, Tensor)]
+    tensors = [tensor for call in calls for tensor in (call.queries, call.keys, call.values)]
+    tensors += run.outputs
+    tensors += [tensor for part in run.statistics for tensor in part.values()]
+    tensors += [tensor for pair in run.top for tensor in pair]
+    tensors += [part for part in (run.column_sums, run.checksums) if part is not None]
+    tensors += [] if run.pooled is None else [run.pooled.array]
+    tensors += [call.bias for call in calls if isinstance(call.bias, Tensor)]
+    tensors += [call.rule.tensor for call in calls if isinstance(call.rule, TensorMask)]
+    return [tensor for tensor in tensors if isinstance(tensor, Tensor)]

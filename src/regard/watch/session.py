@@ -168,12 +168,12 @@ class Session:
             self.recorder.residual.stop()
         torch_calls.stop_observing(self)
         _locked(self._unregister)
-        ACTIVE.set(tuple(one for one in ACTIVE.get() if one is not self.recorder))
+        ACTIVE.set(tuple(recorder for recorder in ACTIVE.get() if recorder is not self.recorder))
 
     def _register(self) -> None:
         for module in self.modules:
-            known = interface.RECORDERS.get(id(module), ())
-            interface.RECORDERS[id(module)] = (*known, self.recorder)
+            recorders = interface.RECORDERS.get(id(module), ())
+            interface.RECORDERS[id(module)] = (*recorders, self.recorder)
         if self.configurations:
             interface.register()
         for config in self.configurations:
@@ -183,7 +183,7 @@ class Session:
         for config in self.configurations:
             self._restore(config)
         for module in self.modules:
-            others = tuple(one for one in interface.RECORDERS.get(id(module), ()) if one is not self.recorder)
+            others = tuple(each for each in interface.RECORDERS.get(id(module), ()) if each is not self.recorder)
             if others:
                 interface.RECORDERS[id(module)] = others
             else:

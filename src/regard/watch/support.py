@@ -89,8 +89,8 @@ def _is_pretrained(module: nn.Module) -> bool:
 @lru_cache(maxsize=256)
 def _source(name: str) -> str:
     """The source of a Python module, "" where there is none."""
-    found: Any = sys.modules.get(name)
+    module: Any = sys.modules.get(name)
     try:
-        return inspect.getsource(found) if found is not None else ""
+        return inspect.getsource(module) if module is not None else ""
     except (OSError, TypeError):
         return ""

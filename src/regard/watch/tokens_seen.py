@@ -34,11 +34,11 @@ class TokensSeen(threading.local):
         cache = options.get("past_key_values")
         length = getattr(cache, "get_seq_length", None)
         start = int(length()) if callable(length) else 0
-        given = {name: options.get(name) for name in NAMES}
-        if given["input_ids"] is None and args:
-            given["input_ids"] = args[0]
-        for name, ids in given.items():
-            of_encoder = given["decoder_input_ids"] is not None and name == "input_ids"
+        inputs = {name: options.get(name) for name in NAMES}
+        if inputs["input_ids"] is None and args:
+            inputs["input_ids"] = args[0]
+        for name, ids in inputs.items():
+            of_encoder = inputs["decoder_input_ids"] is not None and name == "input_ids"
             self._add((id(module), name), ids, 0 if of_encoder else start)
 
     def _add(self, key: tuple[int, str], ids: Any, start: int) -> None:
@@ -57,9 +57,9 @@ def sequences(texts: Mapping[Any, ReadText], tokens: int, batch: int) -> list[li
 
     Beam search exchanges the sequences of a batch, so that of several only the prompt is known.
     """
-    found: list[list[int]] = []
+    ids_of_texts: list[list[int]] = []
     for ids, prompt in texts.values():
         if ids.shape[1] == tokens and batch < ids.shape[0]:
             count = tokens if ids.shape[0] == 1 else min(prompt, tokens)
-            found.append([int(number) for number in ids[batch, :count]])
-    return found
+            ids_of_texts.append([int(number) for number in ids[batch, :count]])
+    return ids_of_texts

@@ -170,7 +170,7 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
         is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
         if not watching and not is_edited:
             return own()
-        leading = torch.broadcast_shapes(*(_lifted(one).shape[:-3] for one in (query, key, value)))
+        leading = torch.broadcast_shapes(*(_lifted(tensor).shape[:-3] for tensor in (query, key, value)))
         call = _call(query, key, value, attn_mask, leading, is_causal, scale, cross=layers[0][1].cross)
         batch, heads, count, _ = call.queries.shape
         four = (batch, heads, count, value.shape[-1])
@@ -205,7 +205,7 @@ def _call(
     cross: bool,
 ) -> Call:
     """A call of scaled_dot_product_attention, the axes before the heads joined into the batch."""
-    queries, keys, values = (_joined(_lifted(one), leading) for one in (query, key, value))
+    queries, keys, values = (_joined(_lifted(tensor), leading) for tensor in (query, key, value))
     count, length = query.shape[-2], key.shape[-2]
     rule: MaskCall | TensorMask
     if mask is not None:

@@ -114,7 +114,7 @@ def in_hub_order(rows: Array, heads: int) -> Array:
 
 def _check_places(header: Header, path: Path) -> None:
     """Every tensor must be inside the file, without overlaps."""
-    places = []
+    spans = []
     for name, tensor in header.tensors.items():
         if tensor.kind not in BLOCKS:
             raise unsupported(f"Tensor {name[:80]!r} of ggml type {tensor.kind} in {path}", "Use another quantisation.")
@@ -128,9 +128,9 @@ def _check_places(header: Header, path: Path) -> None:
             there = max(len(header.content) - header.first, 0)
             why = f"tensor {name[:80]!r} ends at byte {stop} of the data, which has {there}"
             raise broken(path, why, "It may be truncated: download it again.")
-        places.append((tensor.offset, stop, name))
+        spans.append((tensor.offset, stop, name))
     end, before = 0, ""
-    for start, stop, name in sorted(places):
+    for start, stop, name in sorted(spans):
         if start < end:
             raise broken(path, f"tensors {before[:80]!r} and {name[:80]!r} overlap")
         end, before = stop, name
@@ -248,20 +248,20 @@ class _Reader:
 
     def _strings(self, count: int, name: str) -> list[str]:
         """Many strings, such as a vocabulary: `_string` inlined."""
-        view, place, size = self.view, self.place, len(self.view)
+        view, offset, size = self.view, self.place, len(self.view)
         unpack, strings = struct.Struct("<Q").unpack_from, []
         try:
             for _ in range(count):
-                (length,) = unpack(view, place)
-                start, place = place + 8, place + 8 + length
-                if place > size:
+                (length,) = unpack(view, offset)
+                start, offset = offset + 8, offset + 8 + length
+                if offset > size:
                     raise self._broken(f"a string in {name[:80]!r} claims {length} bytes; {size - start} are left")
-                strings.append(str(view[start:place], "utf-8"))
+                strings.append(str(view[start:offset], "utf-8"))
         except struct.error:
             raise self._broken(f"it ends in the middle of {name[:80]!r}") from None
         except UnicodeDecodeError:
             raise self._broken(f"a string in {name[:80]!r} is not UTF-8 text") from None
-        self.place = place
+        self.place = offset
         return strings
 
     def _string(self, what: str) -> str:

@@ -71,8 +71,8 @@ def offline() -> bool:
 
 def _fetch(name: str) -> cache.CachedModel:
     with cache.locked(name):
-        if found := cache.kept(name):  # by another process, while this one waited
-            return found
+        if entry := cache.kept(name):  # by another process, while this one waited
+            return entry
         folder = cache.folder_of(name)
         folder.mkdir(parents=True, exist_ok=True)
         return _get_known(CATALOGUE[name], folder) if name in CATALOGUE else _get_from_hub(name, folder)

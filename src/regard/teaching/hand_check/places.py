@@ -69,23 +69,23 @@ def locate(cell: Cell, frame: Frame, sizes: Mapping[str, int], source: str) -> t
             )
     if (head or 0) >= frame.heads:
         raise no_head(cell.where or source, head, frame.heads)
-    place: Place = () if step in HEADLESS else (head or 0,)
+    cell_index: Place = () if step in HEADLESS else (head or 0,)
     axes = AXES[step]
     for axis, label in zip(axes, labels, strict=False):
         size = len(frame.labels[axis]) if axis in frame.labels else sizes[axis]
         if isinstance(label, Index) and label.length != size:
-            noun = "row" if len(labels) > len(place) - (step not in HEADLESS) + 1 else "number"
-            return _unequal(frame, step, place, count(label.length, noun), axis, size)
-        place = (*place, label.at if isinstance(label, Index) else _index(axis, label, frame, size))
+            noun = "row" if len(labels) > len(cell_index) - (step not in HEADLESS) + 1 else "number"
+            return _unequal(frame, step, cell_index, count(label.length, noun), axis, size)
+        cell_index = (*cell_index, label.at if isinstance(label, Index) else _index(axis, label, frame, size))
     missing = axes[len(labels) :]
     if len(labels) > len(axes):
         extra = labels[len(axes)]
         came = count(extra.length if isinstance(extra, Index) else 1, "number")
-        return Misfit(frame.name(step, place), came, "expected one number")
+        return Misfit(frame.name(step, cell_index), came, "expected one number")
     if missing and cell.text is not None:
         size = len(frame.labels[missing[0]]) if missing[0] in frame.labels else sizes[missing[0]]
-        return _unequal(frame, step, place, count(1, "number"), missing[0], size)
-    return step, place
+        return _unequal(frame, step, cell_index, count(1, "number"), missing[0], size)
+    return step, cell_index
 
 
 def no_head(where: str, head: int | None, heads: int) -> OptionError:
