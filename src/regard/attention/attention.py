@@ -24,13 +24,14 @@ from regard.engines.interface import Stage as StageName
 from regard.engines.select import are_usual, eager_engine_for, engine_for
 from regard.masks import Mask
 from regard.masks.mask import SelectedMask, checked_mask
+from regard.notebook import InNotebooks
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Attention:
+class Attention(InNotebooks):
     """The attention matrix softmax(queries keysᵀ · scale), computed lazily in O(n) memory.
 
     Queries and keys are (query, head_dim), (head, query, head_dim) or (batch, head, query, head_dim): NumPy arrays,
@@ -221,21 +222,6 @@ class Attention:
         what += [name for name in ("bias", "sinks") if getattr(self, name) is not None]
         what += [self.similarity] if self.similarity != "dot" else []
         return f"Attention({axes}; {', '.join(what)})"
-
-    def _repr_html_(self) -> str:
-        from regard.output import attention_html
-
-        return attention_html(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        from regard.viewer.widget import mimebundle
-
-        return mimebundle(self)
-
-    def _display_(self) -> Any:  # marimo's protocol
-        from regard.viewer.widget import display
-
-        return display(self)
 
     # Products
 

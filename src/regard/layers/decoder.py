@@ -21,9 +21,10 @@ from regard.layers.encoder import (
     result_of,
 )
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer import Layer, Seed, seed_of, token_rows
+from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.multi_head import MultiHead
 from regard.layers.norms import LayerNorm, Norm
+from regard.layers.token_inputs import token_rows
 from regard.masks import Mask
 
 

@@ -14,7 +14,8 @@ from regard import errors, validate
 from regard.arrays import Array, is_tensor, library, needs_gradient
 from regard.engines.memory import empty
 from regard.engines.select import engine_for
-from regard.layers.layer import Layer, Seed, constant, float_rows, float_weights, seed_of, token_ids
+from regard.layers.layer import Layer, Seed, constant, seed_of
+from regard.layers.token_inputs import float_rows, float_weights, token_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)

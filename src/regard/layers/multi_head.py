@@ -11,10 +11,11 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.attention import Attention, Cache
-from regard.layers.layer import Layer, Seed, float_weights, seed_of, token_rows
+from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.linear import Linear, heads_of, joined
 from regard.layers.norms import Norm
 from regard.layers.positions import Alibi, Rotary, Turns
+from regard.layers.token_inputs import float_weights, token_rows
 from regard.masks import Mask, causal, window
 
 

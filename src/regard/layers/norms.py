@@ -10,7 +10,8 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array
 from regard.engines.select import engine_for
-from regard.layers.layer import Layer, constant, float_rows, float_weights
+from regard.layers.layer import Layer, constant
+from regard.layers.token_inputs import float_rows, float_weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from regard import arrays, biases, errors, validate
 from regard.arrays import Array
 from regard.engines.select import engine_for
-from regard.layers.layer import Layer, Seed, float_weights, seed_of
+from regard.layers.layer import Layer, Seed, seed_of
 from regard.layers.linear import rows_of
+from regard.layers.token_inputs import float_weights
 
 Turns = tuple[Array, Array]  # cosines and sines, each (batch or 1, token, pair)
 

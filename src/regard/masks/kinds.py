@@ -370,10 +370,8 @@ class Where(Mask):
         xp = place.xp
         batch, heads = (place.array(xp.arange(count)) for count in (place.batch, place.heads))
         query_positions = place.array(place.positions, xp.int64)  # the product of two positions fits
-        return Keys(
-            None,
-            FromPositions(self.function, self.parameters, query_positions, batch, heads, place.keys, xp, place.device),
-        )
+        where = {"positions": query_positions, "batch": batch, "heads": heads, "keys": place.keys}
+        return Keys(None, FromPositions(self.function, self.parameters, **where, xp=xp, device=place.device))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,4 +391,5 @@ class Edges(Mask):
     def _keys(self, place: Region) -> Keys:
         batch, heads = (place.array(place.xp.arange(count)) for count in (place.batch, place.heads))
         pairs = self.sequences, self.heads, self.queries, self.keys
-        return Keys(None, SparsePairs(pairs, place.positions, batch, heads, place.keys, place.xp, place.device))
+        where = {"positions": place.positions, "batch": batch, "heads": heads, "keys": place.keys}
+        return Keys(None, SparsePairs(pairs, **where, xp=place.xp, device=place.device))

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from regard.masks.intervals import (
     take_rows,
     union,
 )
+
+ENDS = ("first", "last", "second_first", "second_last")  # of the intervals of a `Visible`
 
 
 class Rest(Protocol):
@@ -94,33 +96,19 @@ class Visible:
 
     def rows(self, rows: slice) -> Visible:
         """The same for some of the queries, without a copy unless the step is negative."""
-        ends = [None if end is None else take_rows(end, rows) for end in self._ends()]
+        ends = {name: take_rows(end, rows) for name, end in self.ends()}
         rest = None if self.rest is None else self.rest.rows(rows)
-        queries = length(rows, self.queries)
-        return self._like(ends, rest, queries)
+        return replace(self, **ends, rest=rest, queries=length(rows, self.queries))
 
     def select(self, batch: Any = None, head: Any = None) -> Visible:
         """The same for some of the sequences and heads, given by an integer, a slice or integers; axes are kept."""
-        ends = [None if end is None else take(end, batch, 0) for end in self._ends()]
-        rest = None if self.rest is None else self.rest.select(batch, head)
-        return self._like(ends, rest, self.queries)
+        ends = {name: take(end, batch, 0) for name, end in self.ends()}
+        return replace(self, **ends, rest=None if self.rest is None else self.rest.select(batch, head))
 
-    def _ends(self) -> tuple[Array | None, ...]:
-        return self.first, self.last, self.second_first, self.second_last
-
-    def _like(self, ends: list[Array | None], rest: Rest | None, queries: int) -> Visible:
-        first, last, second_first, second_last = ends
-        return Visible(
-            first,
-            last,
-            second_first,
-            second_last,
-            rest,
-            queries=queries,
-            keys=self.keys,
-            xp=self.xp,
-            device=self.device,
-        )
+    def ends(self) -> list[tuple[str, Array]]:
+        """The ends of its intervals, by name."""
+        ends = [(name, getattr(self, name)) for name in ENDS]
+        return [(name, end) for name, end in ends if end is not None]
 
     def _everything(self, rows: Index, columns: Index) -> Array:
         row = indices(rows, self.queries, self.xp, self.device)
@@ -174,12 +162,10 @@ class SameDocument:
         return replace(self, query_ids=take(self.query_ids, batch, 0), key_ids=take(self.key_ids, batch, 0))
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class FromPositions:
-    """A function of positions, called per tile."""
+@dataclass(frozen=True, eq=False, repr=False, slots=True, kw_only=True)
+class _Positioned:
+    """A rest that is evaluated from the positions of queries and keys."""
 
-    function: Callable[..., Any]
-    arguments: int  # 2: query and key; 4: batch, head, query and key
     positions: Array  # of the queries, int64 (batch or 1, query)
     batch: Array  # indices of the sequences
     heads: Array  # indices of the heads
@@ -187,6 +173,25 @@ class FromPositions:
     xp: Any
     device: Any = None
     dense: None = None
+
+    def rows(self, rows: slice) -> Self:
+        return replace(self, positions=take_rows(self.positions, rows))
+
+    def select(self, batch: Any = None, head: Any = None) -> Self:
+        return replace(
+            self,
+            positions=take(self.positions, batch, 0),
+            batch=take(self.batch, batch, 0),
+            heads=take(self.heads, head, 0),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class FromPositions(_Positioned):
+    """A function of positions, called per tile."""
+
+    function: Callable[..., Any]
+    arguments: int  # 2: query and key; 4: batch, head, query and key
 
     def tile(self, rows: Index, columns: Index) -> Array:
         query = take_rows(self.positions, rows)  # (batch or 1, row)
@@ -231,30 +236,12 @@ class FromPositions:
             )
         return self.xp.broadcast_to(result, self.xp.broadcast_shapes(came, shape))
 
-    def rows(self, rows: slice) -> FromPositions:
-        return replace(self, positions=take_rows(self.positions, rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> FromPositions:
-        return replace(
-            self,
-            positions=take(self.positions, batch, 0),
-            batch=take(self.batch, batch, 0),
-            heads=take(self.heads, head, 0),
-        )
-
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class SparsePairs:
+class SparsePairs(_Positioned):
     """Listed pairs of query and key."""
 
     pairs: tuple[Any, Any, Any, Any]  # NumPy integers of one length: sequence, head, query, key; None: all
-    positions: Array  # of the queries, (batch or 1, query)
-    batch: Array  # indices of the sequences
-    heads: Array  # indices of the heads
-    keys: int
-    xp: Any
-    device: Any = None
-    dense: None = None
 
     def tile(self, rows: Index, columns: Index) -> Array:
         sequences, heads, queries, keys = self.pairs
@@ -274,17 +261,6 @@ class SparsePairs:
             of_heads = slice(None) if to_head is None else to_head[chosen]
             seen[at, of_heads, to_row[chosen], to_column[chosen]] = True
         return seen if self.xp is np else self.xp.asarray(seen, **on(self.device))
-
-    def rows(self, rows: slice) -> SparsePairs:
-        return replace(self, positions=take_rows(self.positions, rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> SparsePairs:
-        return replace(
-            self,
-            positions=take(self.positions, batch, 0),
-            batch=take(self.batch, batch, 0),
-            heads=take(self.heads, head, 0),
-        )
 
 
 def _in_numpy(array: Array) -> Any:
@@ -414,18 +390,8 @@ class Region:
         for end in ends:
             if not is_number(end) and end.shape[0] != 1:
                 batch = end.shape[0]
-        first, last, second_first, second_last = [self._row(end, batch) for end in ends] + [None] * (4 - len(ends))
-        return Visible(
-            first,
-            last,
-            second_first,
-            second_last,
-            keys.rest,
-            queries=self.queries,
-            keys=self.keys,
-            xp=self.xp,
-            device=self.device,
-        )
+        rows = dict(zip(ENDS, [self._row(end, batch) for end in ends], strict=False))
+        return Visible(**rows, rest=keys.rest, queries=self.queries, keys=self.keys, xp=self.xp, device=self.device)
 
     def _row(self, end: Any, batch: int) -> Array:
         xp = self.xp

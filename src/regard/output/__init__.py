@@ -26,28 +26,15 @@ def table_text(table: Any) -> str:
 
 
 def notebook_html(*shown: Any) -> str:
-    """Tables and figures, one below the other."""
-    from regard.output.html import fragment
+    """Tables and figures, one below the other; or one trace, attention or reading."""
+    from regard.attention import Attention
+    from regard.output import html
+    from regard.reading import Reading
+    from regard.trace import Trace
 
-    return fragment(*shown)
+    if isinstance(shown[0], Reading):
+        from regard.output import see_report
 
-
-def trace_html(trace: Any) -> str:
-    """The heat map of the first head of a trace, and the tables of its first queries."""
-    from regard.output.html import trace as drawn
-
-    return drawn(trace)
-
-
-def attention_html(attention: Any) -> str:
-    """The heat map of an attention; its `repr` if it cannot be drawn."""
-    from regard.output.html import attention as drawn
-
-    return drawn(attention)
-
-
-def reading_html(reading: Any) -> str:
-    """The tables and the heat map of a reading."""
-    from regard.output.see_report import notebook
-
-    return notebook(reading)
+        return see_report.notebook(shown[0])
+    draw = html.trace if isinstance(shown[0], Trace) else html.attention if isinstance(shown[0], Attention) else None
+    return html.fragment(*shown) if draw is None else draw(shown[0])

@@ -343,7 +343,9 @@ def lookup(
         parts.append(text(printed_number(weight, 2), number_right, y, SIZE, anchor="end", bold=first))
         parts.append(text(value, value_left, y, SIZE, bold=first))
     height = 22 + ROW * len(rows) + 6
-    below = titled(f"z = {_one_line(answer.value)}", _shortened(len(dictionary) - len(rows)), width, size=15)
+    left = len(dictionary) - len(rows)
+    note = [f"{left:,} keys with smaller weights are not drawn."] if left else []
+    below = titled(f"z = {_one_line(answer.value)}", note, width, size=15)
     body = Drawing(width, height + below.height - 2, (*parts, below.at(0, height + 10)))
     return framed(name, _lookup_notes(dictionary, query, answer), body, _lookup_described(query, rows, answer))
 
@@ -352,10 +354,6 @@ def _lookup_notes(dictionary: Lookup, query: Any, answer: Answer) -> list[str]:
     hard = dictionary.hard(query)
     equal = f"Hard look-up, key = query: {_one_line(hard.value)}." if hard.found else "Hard look-up: no key equals it."
     return [equal, "Soft look-up: every key counts, by its similarity to the query; weights sum to 1.", *answer.notes]
-
-
-def _shortened(count: int) -> list[str]:
-    return [f"{count:,} keys with smaller weights are not drawn."] if count else []
 
 
 def _lookup_described(query: Any, rows: list[tuple[str, str, float, str]], answer: Answer) -> str:

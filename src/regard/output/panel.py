@@ -199,17 +199,13 @@ def _numbers(
     if not size:
         return []
     parts = []
-    for (row, column), number in zip(_places(array), array.ravel(), strict=True):
+    for (row, column), number in np.ndenumerate(array):
         if hidden is not None and hidden[row, column]:
             continue
         fill = colours.ink_on(scale.colour(float(number)))
         x, y = corner[0] + cell[0] * (column + 0.5) - 0.5, corner[1] + cell[1] * (row + 0.5) - 0.5
         parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=fill))
     return parts
-
-
-def _places(array: Numbers) -> list[tuple[int, int]]:
-    return [(row, column) for row in range(array.shape[0]) for column in range(array.shape[1])]
 
 
 def _some(labels: list[str], pitch: float, apart: float) -> list[str]:

@@ -86,7 +86,7 @@ def weights_of(
             "Choose one sequence of a batch, as in weights[0]."
         )
     heads = array.shape[0] if array.ndim == 3 else 1
-    array = array[_checked_head(head, heads)] if array.ndim == 3 else array
+    array = array[validate.index("head", head, heads)] if array.ndim == 3 else array
     return _worded(array, words, query_words, None, head, heads, most)
 
 
@@ -126,7 +126,7 @@ def _of_attention(
         attention = attention.select(batch=0)
     heads = attention.shape[0] if attention.ndim == 3 else 1
     if attention.ndim == 3:
-        attention = attention.select(head=_checked_head(head, heads))
+        attention = attention.select(head=validate.index("head", head, heads))
     queries, keys = attention.shape
     if max(queries, keys) <= most:
         hidden = np.isneginf(numbers_of("masked", attention.masked[...])) if attention.mask is not None else None
@@ -148,15 +148,13 @@ def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
     edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
-    return WeightMatrix(
-        sums / np.outer(*covered),
-        tuple(weights.query_words[index] for index in edges[0]),
-        tuple(weights.key_words[index] for index in edges[1]),
-        None,
-        weights.head,
-        weights.heads,
-        f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
-        weights.note,
+    return replace(
+        weights,
+        array=sums / np.outer(*covered),
+        query_words=tuple(weights.query_words[index] for index in edges[0]),
+        key_words=tuple(weights.key_words[index] for index in edges[1]),
+        hidden=None,
+        pooled=f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
     )
 
 
@@ -179,10 +177,6 @@ def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ..
     if len(words) != count:
         raise errors.ShapeError(f"`{name}` holds {len(words)} words for {count} tokens.\nGive one word for each token.")
     return tuple(map(str, words))
-
-
-def _checked_head(head: int, heads: int) -> int:
-    return validate.index("head", head, heads)
 
 
 def weights_panel(
@@ -317,16 +311,9 @@ def heads(
     ]  # fmt: skip
     scale = scale_for(np.concatenate([matrix.array.ravel() for matrix in shown]), top=top)
     body = _maps(shown, scale)
-    # on a slide, concatenate and W_O are a figure of their own: `product`
-    after = (
-        None
-        if room(1.0) < 0.8
-        else _after(subject)
-        if isinstance(subject, Trace)
-        else _after_shapes(shapes)
-        if shapes
-        else None
-    )
+    after = None
+    if room(1.0) >= 0.8:  # on a slide, concatenate and W_O are a figure of their own: `product`
+        after = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
     if after:
         rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
         body = below([body, rule, after], 18)

@@ -20,6 +20,7 @@ from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
 from regard.masks import allowed
+from regard.notebook import InNotebooks
 from regard.provenance import GIVEN, Source, provenance, quoted
 from regard.reading import seen_codec
 from regard.reading.certificate import Certificate, certify
@@ -44,7 +45,7 @@ LONGEST_QUOTE = 70  # characters of a text that a note quotes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reading:
+class Reading(InNotebooks):
     """A text as a model has read it: tokens and words, and for each layer its attention and values.
 
     A word is given as "they"; with its occurrence, as "the:2" or ("the", 2); or as a position among the words, from 0,
@@ -828,21 +829,6 @@ class Reading:
         source = self.model if self.file is None else f"{self.model}, unverified: {self.file}"
         sizes = sizes_in_words(self.layer_numbers, self.head_numbers)
         return f"Reading({' '.join(shown)}; {tokens}, {sizes}, {source})"
-
-    def _repr_html_(self) -> str:
-        from regard.output import reading_html
-
-        return reading_html(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        from regard.viewer.widget import mimebundle
-
-        return mimebundle(self)
-
-    def _display_(self) -> Any:  # marimo's protocol
-        from regard.viewer.widget import display
-
-        return display(self)
 
 
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:

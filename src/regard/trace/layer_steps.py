@@ -10,7 +10,7 @@ from regard import arrays, errors, validate
 from regard.arrays import Array
 from regard.layers import BlockStep, Decoder, Encoder, FeedForward, Heads, LayerNorm, MultiHead, RMSNorm, Transformer
 from regard.layers.encoder import Attend
-from regard.layers.layer import token_ids, token_rows
+from regard.layers.token_inputs import token_ids, token_rows
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, several_sequences
 from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken

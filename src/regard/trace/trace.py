@@ -10,6 +10,7 @@ import numpy as np
 
 from regard import validate
 from regard.arrays import Array, numpy_of
+from regard.notebook import InNotebooks
 from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
@@ -21,7 +22,7 @@ FEW = 1000  # keys up to which the printed terms are added up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Steps):
+class Trace(Steps, InNotebooks):
     """Every step of attention over one sequence. Input arrays are referred to, not copied.
 
     >>> from regard.attention import Attention
@@ -96,21 +97,6 @@ class Trace(Steps):
         heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
         only = f", query {self.query_words[0]}" if len(self.query_words) == 1 < len(self.words) else ""
         return f"Trace({' '.join(shown)}{only}; {heads}: {', '.join(self.names)})"
-
-    def _repr_html_(self) -> str:
-        from regard.output import trace_html
-
-        return trace_html(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        from regard.viewer.widget import mimebundle
-
-        return mimebundle(self)
-
-    def _display_(self) -> Any:  # marimo's protocol
-        from regard.viewer.widget import display
-
-        return display(self)
 
 
 # The step table of the slides: for one query, one row per key

@@ -271,8 +271,7 @@ def _intervals(attention: Attention) -> list[list[int]] | None:
     if visible is None or queries > MASKED_QUERIES or (visible.rest is not None and queries * keys > 1 << 20):
         return None
     if visible.rest is None:
-        parts = [visible.first, visible.last, visible.second_first, visible.second_last]
-        ends = np.stack([numpy_of(part)[0] for part in parts if part is not None], axis=1)
+        ends = np.stack([numpy_of(end)[0] for _, end in visible.ends()], axis=1)
         return [[int(end) for pair in row.reshape(-1, 2) if pair[0] < pair[1] for end in pair] for row in ends]
     seen = np.pad(numpy_of(visible.tile(slice(None), slice(None)))[0].any(axis=0), ((0, 0), (1, 1)))
     edges = seen[:, 1:] != seen[:, :-1]

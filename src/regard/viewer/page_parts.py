@@ -261,9 +261,7 @@ def _visible(scores: Scores) -> tuple[dict[str, Any], str]:
         return {}, "none"
     if visible.rest is not None:
         return {"visible": numpy_of(visible.tile(slice(None), slice(None)))[0]}, "dense"
-    names = ("first", "last", "second_first", "second_last")
-    ends = {name: getattr(visible, name) for name in names}
-    return {name: numpy_of(end)[0].astype(np.int32) for name, end in ends.items() if end is not None}, "intervals"
+    return {name: numpy_of(end)[0].astype(np.int32) for name, end in visible.ends()}, "intervals"
 
 
 def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,18 +19,18 @@ from regard.models.model import tokens_of
 from regard.reading import Reading, Token
 from regard.reading.edit import edited_name
 from regard.watch.call import Call, part_of
-from regard.watch.layer import VISION, WatchedLayer
+from regard.watch.layer import VISION, Layers, WatchedLayer
 from regard.watch.lazy_mask import MaskCall
+from regard.watch.recorder import Recorder
 from regard.watch.tokens_seen import sequences
 
-if TYPE_CHECKING:
-    from regard.watch.seen import Seen
+Stacks = Mapping[str, Layers]  # by the pattern of their module names
 
 
-def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -> Reading:
+def reading_of(recorder: Recorder, stacks: Stacks, tokenizer: Any, inputs: Any = None, batch: int = 0) -> Reading:
     """One sequence of the batch, without its padding."""
-    ids = _ids_seen(seen, batch) if inputs is None else _ids(tokenizer, inputs, batch)
-    layers = _text_layers(seen, len(ids))
+    ids = _ids_seen(stacks, batch) if inputs is None else _ids(tokenizer, inputs, batch)
+    layers = _text_layers(stacks, len(ids))
     of_layers, outputs, real = [], [], None
     for layer in layers:
         call = layer._kept("attention").joined()
@@ -46,23 +47,21 @@ def reading_of(seen: Seen, tokenizer: Any, inputs: Any = None, batch: int = 0) -
     text, tokens = _tokens(tokenizer, inputs, ids, count)
     return Reading(
         text, tokens, tuple(of_layers), tuple(outputs),
-        model=edited_name(seen._recorder.model, seen._recorder.edits.parts),
+        model=edited_name(recorder.model, recorder.edits.parts),
         layer_numbers=tuple(layer.number for layer in layers), head_numbers=tuple(layers[0].heads or ()),
-        is_text_known=verified, file=seen._recorder.file, is_edited=any(layer.is_edited for layer in layers),
+        is_text_known=verified, file=recorder.file, is_edited=any(layer.is_edited for layer in layers),
     )  # fmt: skip
 
 
-def _text_layers(seen: Seen, tokens: int) -> list[WatchedLayer]:
+def _text_layers(stacks: Stacks, tokens: int) -> list[WatchedLayer]:
     """The stack that reads the tokens: of several, the one with as many of them."""
-    stacks = [
-        list(layers) for name, layers in seen.stacks.items() if not layers[0:1][0].cross and not VISION.search(name)
-    ]
-    if not stacks:
-        raise errors.option("layers", seen, "at least one watched self-attention layer that reads tokens")
+    of_text = [list(layers) for name, layers in stacks.items() if not layers[0:1][0].cross and not VISION.search(name)]
+    if not of_text:
+        raise errors.option("layers", list(stacks), "at least one watched self-attention layer that reads tokens")
     fitting = [
-        stack for stack in stacks if stack[0]._kept("attention").joined().queries.shape[2] in (tokens, tokens - 1)
+        stack for stack in of_text if stack[0]._kept("attention").joined().queries.shape[2] in (tokens, tokens - 1)
     ]
-    return sorted((fitting or stacks)[0], key=lambda layer: layer.number)
+    return sorted((fitting or of_text)[0], key=lambda layer: layer.number)
 
 
 def _real_tokens(layer: WatchedLayer, batch: int, call: Call) -> tuple[int, int]:
@@ -136,9 +135,9 @@ def _are_texts(inputs: Any) -> bool:
     return isinstance(inputs, (list, tuple)) and bool(inputs) and all(isinstance(text, str) for text in inputs)
 
 
-def _ids_seen(seen: Seen, batch: int) -> list[int]:
+def _ids_seen(stacks: Stacks, batch: int) -> list[int]:
     """The token ids that the model was called with."""
-    for name, layers in seen.stacks.items():
+    for name, layers in stacks.items():
         first, last = layers[0:1][0], layers[-1:][0]
         if first.cross or VISION.search(name):
             continue

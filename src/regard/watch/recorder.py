@@ -398,16 +398,12 @@ def compute_and_record(
         for _, layer in recorders:
             layer.notes[EDITED] = None
             layer.is_edited = True
-    with _apart_from_checkpoints():
+    # What is saved for gradients of recorded tensors is not counted among the layer's, which runs again without.
+    with saved_tensors_hooks(_unchanged, _unchanged) if torch.is_grad_enabled() else nullcontext():
         for recorder, layer in recorders:
             ready = computed if recorder.keep.statistics and layer.heads is None else None
             recorder.record(layer, call, output, ready)
     return output, extra
-
-
-def _apart_from_checkpoints() -> Any:
-    """What is saved for gradients of recorded tensors is not counted among the layer's, which runs again without."""
-    return saved_tensors_hooks(_unchanged, _unchanged) if torch.is_grad_enabled() else nullcontext()
 
 
 def _unchanged(tensor: Tensor) -> Tensor:

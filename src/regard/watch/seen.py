@@ -305,7 +305,7 @@ class Seen:
         """
         from regard.watch.reading import reading_of
 
-        return reading_of(self, tokenizer, inputs, batch)
+        return reading_of(self._recorder, self.stacks, tokenizer, inputs, batch)
 
 
 def _unpickled(contents: bytes) -> Seen:

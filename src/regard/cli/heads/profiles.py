@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from regard.cli.heads.options import FORMATS, File, Silence, Text, paragraphs
 from regard.cli.model_option import USUAL, AnyModel, open_model
 from regard.cli.output_options import writes
 from regard.cli.outputs import Output
-
-if TYPE_CHECKING:
-    from regard.reading.reader import Reader
 
 TEXT_EXAMPLES = """Examples:
 
@@ -49,7 +46,7 @@ def text(output: Output, text: Text = None, file: File = None, model: AnyModel =
     from regard.viewer import heads_page
 
     texts = paragraphs("heads text", text, file)
-    reader = _open(model, silence)
+    reader = open_model(model or USUAL)
     if silence is not None:
         from regard.heads.ablation_effects import silence_named
 
@@ -85,13 +82,9 @@ def treebank(
             terminal.remark(f"{read.name}, line {skipped.line}: sentence skipped, {skipped.why}.")
         if len(read.skipped) > 5:
             terminal.remark(f"{read.name}: {len(read.skipped):,} sentences skipped in all.")
-    reader = _open(model, silence)
+    reader = open_model(model or USUAL)
     profile = relations(reader, *files, silence=silence, untrained=untrained)
     tables = [profile.relation_table(every=output.full or not output.is_printed)]
     if silence is not None:
         tables.append(change_table(profile.changes, silence))
     profile_outputs.publish(profile, tables, output, partial(heads_page.maps, reader, ()))
-
-
-def _open(name: str | None, silence: str | None) -> Reader:
-    return open_model(name or USUAL)
