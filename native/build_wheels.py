@@ -3,24 +3,40 @@
 Zig (the package ziglang) compiles for both processors and both C libraries, for glibc as old as 2.17 (2012), and links
 its own libc++ into the module. Python's headers are the same on every 64-bit Linux, so the interpreters at hand serve
 for all targets: 3.11 has wheels of its own, one wheel for the stable ABI of 3.12 serves all later versions.
+A build that was stopped goes on where it was: what is compiled is kept in build/wheels, and a wheel whose sources have
+not changed since is kept.
 Wheels for macOS and Windows are built by .github/workflows/release.yml.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "build" / "wheels"
 BUILD_TOOLS = ("scikit-build-core", "nanobind")
+PURE = "py3-none-any"
+SOURCES = (
+    "CMakeLists.txt",
+    "LICENSE*",
+    "README.md",
+    "constraints.txt",
+    "pyproject.toml",
+    "docs/**/*",
+    "native/*",
+    "src/**/*",
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +72,8 @@ def compiler(target: str, folder: Path = ROOT / "build" / "zig") -> tuple[str, .
     return tuple(options)
 
 
-def interpreters() -> list[Path]:
-    """Python 3.11, and the oldest later version at hand: each builds the wheels of its ABI."""
+def interpreters() -> dict[str, Path]:
+    """Python 3.11 and the oldest later version at hand, by "311" and the like: each builds the wheels of its ABI."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [Path(sys.executable), *(versions.glob("3.1[1-9].*/bin/python"))]
     candidates += [Path(path) for minor in range(11, 20) if (path := shutil.which(f"python3.{minor}"))]
@@ -75,7 +91,7 @@ def interpreters() -> list[Path]:
     wanted = [version for version in ((3, 11), *later[:1]) if version in by_version]
     if missing := {(3, 11): "3.11", **({} if later else {(3, 12): "3.12 or newer"})}.keys() - set(wanted):
         print(f"No interpreter for: {', '.join('.'.join(map(str, version)) for version in sorted(missing))}")
-    return [by_version[version] for version in wanted]
+    return {f"{major}{minor}": by_version[major, minor] for major, minor in wanted}
 
 
 def environment(interpreter: Path) -> Path:
@@ -91,6 +107,15 @@ def environment(interpreter: Path) -> Path:
     return python
 
 
+def digest_sources() -> str:
+    """SHA-256 of what wheels are made of."""
+    digest = hashlib.sha256()
+    for file in sorted(file for pattern in SOURCES for file in ROOT.glob(pattern)):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(ROOT)}\n{file.stat().st_size}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
 def build_wheel(python: Path, out: Path, *settings: str, **variables: str) -> Path:
     """Build one wheel into `out` and return its path."""
     fresh = WORK / "new"
@@ -103,6 +128,7 @@ def build_wheel(python: Path, out: Path, *settings: str, **variables: str) -> Pa
     return Path(shutil.move(wheel, out / wheel.name))
 
 
+@functools.cache
 def build_kernel(target: Target) -> Path:
     """Compile the kernel once for all versions of Python, and run its self-test where something here can."""
     folder = WORK / target.zig
@@ -130,16 +156,13 @@ def search_path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
-def build_linux(python: Path, target: Target, kernel: Path, out: Path) -> Path:
+def build_linux(python: Path, version: str, target: Target, out: Path) -> Path:
     """Build a wheel around a compiled kernel and check that it needs no newer system than its name says."""
-    version = subprocess.run(
-        [python, "-c", "import sys; print('%d%d' % sys.version_info[:2])"], capture_output=True, text=True, check=True
-    ).stdout.strip()
     wheel = build_wheel(
         python,
         WORK / "untagged",
         f"build-dir=build/wheels/{target.zig}-{version}",
-        f"cmake.args={';'.join((*compiler(target.zig), f'-DREGARD_KERNEL={kernel}'))}",
+        f"cmake.args={';'.join((*compiler(target.zig), f'-DREGARD_KERNEL={build_kernel(target)}'))}",
         _PYTHON_HOST_PLATFORM=f"linux-{target.zig.split('-')[0]}",
         SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{target.suffix}.so",
     )
@@ -154,6 +177,19 @@ def build_linux(python: Path, target: Target, kernel: Path, out: Path) -> Path:
     return Path(shutil.move(wheel.with_name(retagged.stdout.strip()), out / retagged.stdout.strip()))
 
 
+def build_once(stamp: Path, digest: str, out: Path, build: Callable[[], Path]) -> Path:
+    """Build a wheel into `out`, unless it is there from an earlier run with the same sources; `stamp` remembers it."""
+    made_of, name = stamp.read_text().split() if stamp.exists() else ("", "")
+    if made_of == digest and (out / name).is_file():
+        print("      kept: its sources have not changed")
+        return out / name
+    begin = time.monotonic()
+    wheel = build()
+    stamp.write_text(f"{digest} {wheel.name}\n")
+    print(f"      built in {time.monotonic() - begin:.0f} s", flush=True)
+    return wheel
+
+
 def write_checksums(out: Path) -> None:
     """SHA256SUMS of all wheels, for `sha256sum --check`."""
     lines = [f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}\n" for wheel in sorted(out.glob("*.whl"))]
@@ -165,14 +201,18 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of the wheels")
     parser.add_argument("--only", default="", help="tags that contain this, such as x86_64, musl or any")
     arguments = parser.parse_args()
-    tools = [environment(interpreter) for interpreter in interpreters()]
+    tools = {number: environment(interpreter) for number, interpreter in interpreters().items()}
+    digest = digest_sources()
+    builds: dict[str, Callable[[], Path]] = {}
+    if arguments.only in PURE:
+        builds[PURE] = functools.partial(build_wheel, [*tools.values()][-1], arguments.out, REGARD_NATIVE="off")
+    for target in (target for target in LINUX if arguments.only in target.tag):
+        for number, python in tools.items():
+            builds[f"cp{number}-{target.tag}"] = functools.partial(build_linux, python, number, target, arguments.out)
     wheels = []
-    if arguments.only in "py3-none-any":
-        wheels.append(build_wheel(tools[-1], arguments.out, REGARD_NATIVE="off"))
-    for target in LINUX:
-        if arguments.only in target.tag:
-            kernel = build_kernel(target)
-            wheels += [build_linux(python, target, kernel, arguments.out) for python in tools]
+    for at, (label, build) in enumerate(builds.items(), 1):
+        print(f"[{at}/{len(builds)}] {label}", flush=True)
+        wheels.append(build_once(WORK / f"{label}.made", digest, arguments.out, build))
     write_checksums(arguments.out)
     for wheel in wheels:
         print(f"{wheel.stat().st_size / 1e6:5.2f} MB  {wheel.name}")

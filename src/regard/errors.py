@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ _AXES = {
     "attention": ("batch", "head", "query", "key"),
     "sinks": ("head",),
 }
+_MODULES = {"python-pptx": "pptx"}  # of packages, where the names differ
 _QUERY_AXES = ("batch", "head", "query", "head_dim")
 
 
@@ -96,6 +98,13 @@ def missing_package(what: str, *packages: str, instead: str = "") -> Unsupported
         f"{what} needs {names}, which {'are' if several else 'is'} not installed.\n"
         f"Install {'them' if several else 'it'}: {command}" + (f"\n{instead}" if instead else "")
     )
+
+
+def require(what: str, *packages: str, instead: str = "") -> None:
+    """Raise one error for all of the packages that `what` needs and that are not installed."""
+    missing = [package for package in packages if find_spec(_MODULES.get(package, package)) is None]
+    if missing:
+        raise missing_package(what, *missing, instead=instead)
 
 
 def install_command(packages: Sequence[str]) -> str:

@@ -13,7 +13,6 @@ from regard import errors, slides
 from regard.arrays import numpy_of
 from regard.cli.app import app
 from regard.output.svg import Svg
-from regard.slides import pptx
 from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, SlideText, fit, place, smallest_type
 from regard.teaching.traced_attention import traced
 from regard.teaching.words import words_of
@@ -160,7 +159,7 @@ def test_powerpoint_has_editable_tables_of_18_pt_and_notes():
 
 
 def test_without_its_package_a_deck_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(pptx, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(errors.Unsupported) as problem:
         slides.content(slides.deck_of("The cat sat", ["table"]), ".pptx")
     assert f"{sys.executable} -m pip install python-pptx typst" in str(problem.value)

@@ -400,7 +400,7 @@ def test_a_real_training_tells_its_steps_and_leaves_a_film(monkeypatch):
 
 
 def test_without_pytorch_a_training_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("regard.studio.server.training.find_spec", lambda name: None)
+    monkeypatch.setattr("regard.errors.find_spec", lambda name: None)
     reply = client().post("/train", json={"task": "lookup"})
     assert reply.status_code == 400 and "pip install" in reply.json()["error"]
 

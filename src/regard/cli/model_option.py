@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import OptionError
+from regard.errors import OptionError, require
 
 if TYPE_CHECKING:
     from regard.models.model import Model
@@ -25,6 +25,7 @@ ComputedModel = Annotated[str | None, typer.Option("--model", metavar="NAME", he
 def open_model(name: str) -> Reader:
     """The model of `--model`."""
     if name.startswith(HF):
+        require(f"--model {HF}", "torch", "transformers")
         from regard.watch.pretrained import Pretrained
 
         return Pretrained.open(name.removeprefix(HF))

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,11 +94,9 @@ def library() -> Any:
     if _is_busy():
         for name, value in BUSY_SPINS.items():
             os.environ.setdefault(name, value)
-    try:
-        from regard import training
-    except ImportError:
-        missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
-        raise errors.missing_package("Training", *missing or ("torch",)) from None
+    errors.require("Training", "torch", "safetensors")
+    from regard import training
+
     return training
 
 

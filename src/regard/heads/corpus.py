@@ -355,5 +355,5 @@ def _parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as problem:
-        raise missing_package("Reading Parquet files", "pyarrow") from problem
+        raise missing_package("Parquet", "pyarrow") from problem
     return pyarrow.parquet

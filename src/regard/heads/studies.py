@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from regard.errors import OptionError
+from regard.errors import OptionError, require
 from regard.heads import atlas_folder, statistics, treebank_relations
 from regard.heads import treebank as treebanks
 from regard.heads.ablation_effects import Ablation, AblationStudy, heads_named, silence_named
@@ -162,6 +162,7 @@ def atlas_shard(
     ...     atlas_shard(regard.model("minilm"), [f"{folder}/corpus.txt"], f"{folder}/atlas", (1, 2))
     1
     """
+    require("An atlas", "pyarrow")
     if dask is not None and jobs > 1:
         raise OptionError("--dask brings its own processes: leave out --jobs.")
     if dask is not None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from regard import atomic_file, validate
-from regard.errors import missing_package
+from regard.errors import require
 from regard.output.table_formats import escaped_markdown
 from regard.teaching.exercises import Box, Exercises, Sheet
 from regard.teaching.grading import Grade, grades_csv
 
 FORMATS = ("md", "xlsx", "pdf")
+PACKAGES = {"xlsx": "openpyxl", "pdf": "typst"}  # that write them
 HINT = "Fill in every empty cell: whole numbers as they are, others with two decimals at least."
 BOX_COLOUR, GIVEN_COLOUR, RULE_COLOUR = "FFF7D6", "EEF1F5", "B8BEC8"
 PAGE = """
@@ -63,7 +64,7 @@ def to_markdown(sheet: Sheet) -> str:
 
 def to_xlsx(sheet: Sheet) -> bytes:
     """One worksheet: blocks below each other, coloured cells to fill in; nothing in it is a formula."""
-    openpyxl, styles = _openpyxl()
+    openpyxl, styles = import_module("openpyxl"), import_module("openpyxl.styles")
     book = openpyxl.Workbook()
     page = book.active
     page.title = "Exercise"
@@ -97,13 +98,6 @@ def to_xlsx(sheet: Sheet) -> bytes:
     return buffer.getvalue()
 
 
-def _openpyxl() -> tuple[Any, Any]:
-    try:
-        return import_module("openpyxl"), import_module("openpyxl.styles")
-    except ImportError as problem:
-        raise missing_package("Writing .xlsx", "openpyxl", instead="Or choose another format.") from problem
-
-
 def _text_cell(page: Any, row: int, column: int, text: str) -> Any:
     cell = page.cell(row, column, text or None)
     if text:
@@ -120,10 +114,7 @@ def _number(text: str) -> float | None:
 
 def to_pdf(sheet: Sheet) -> bytes:
     """Pages of A4, by typst."""
-    try:
-        typst = import_module("typst")
-    except ImportError as problem:
-        raise missing_package("PDF", "typst", instead="Or choose another format.") from problem
+    typst = import_module("typst")
     blocks = [
         {
             "caption": block.caption,
@@ -144,6 +135,7 @@ def write_exercises(exercises: Exercises, folder: str | Path, formats: tuple[str
     """Write a sheet and a solution per student and format, and the task file key.json; the paths of all of them."""
     for name in formats:
         validate.choice("formats", name, FORMATS)
+    require("Sheets", *(PACKAGES[name] for name in formats if name in PACKAGES), instead="Or write them as md: --as md")
     folder = Path(folder)
     (folder / "solutions").mkdir(parents=True, exist_ok=True)
     paths = []

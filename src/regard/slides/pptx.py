@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from regard import errors
@@ -14,17 +13,14 @@ from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH,
 from regard.slides.runs import SlideCell, cells, runs
 
 FONT = "Arial"
-NEEDS = {"pptx": "python-pptx", "typst": "typst"}  # typst draws figures as PNG
 PIXELS = 2.0  # of a figure, per point of the slide
 BELOW = "-25000"  # thousandths of a percent of the font size
 
 
 def pptx(deck: Deck) -> bytes:
     """The deck as the content of a .pptx file; needs the packages python-pptx and typst."""
-    missing = [name for module, name in NEEDS.items() if find_spec(module) is None]
-    if missing:
-        instead = "Or write the deck as .html, which needs no further package."
-        raise errors.missing_package("PowerPoint", *missing, instead=instead)
+    instead = "Or write the deck as .html, which needs no further package."
+    errors.require("PowerPoint", "python-pptx", "typst", instead=instead)  # typst draws figures as PNG
     package = import_module("pptx")
     writer = _Writer()
     presentation = package.Presentation()

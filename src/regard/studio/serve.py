@@ -12,13 +12,12 @@ import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from regard.errors import OptionError, missing_package
+from regard.errors import OptionError, require
 from regard.studio.auth import LOCAL, MINUTES, Access, Guard
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
@@ -39,9 +38,7 @@ def serve(
 
     chosen   what the page opens with: layer, head, query; None is chosen by the page
     """
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise missing_package("The studio", *missing)
+    require("The studio", "starlette", "uvicorn")
     import uvicorn
 
     from regard.studio.connections import LimitedConnection, MalformedRequests, OutOfDescriptors

@@ -12,11 +12,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.errors import missing_package
+from regard.errors import require
 from regard.studio.auth import Refused
 
 TASKS = ("relations", "lookup", "induction")  # learned within a minute or two on two cores
@@ -25,9 +24,7 @@ FILM = "film.bin"
 
 def check() -> None:
     """Raises an error that says what to install where PyTorch is missing."""
-    missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
-    if missing:
-        raise missing_package("Training", *missing)
+    require("Training", "torch", "safetensors")
 
 
 def run(task: str, tell: Callable[[str, float], None], steps: int | None = None) -> bytes:

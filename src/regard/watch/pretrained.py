@@ -61,10 +61,9 @@ class Pretrained:
     @classmethod
     def open(cls, name: str) -> Pretrained:
         """A folder with config.json, weights and a tokenizer, or the id of a model on the hub."""
-        try:
-            import transformers
-        except ImportError:
-            raise errors.missing_package("--model hf:", "transformers") from None
+        errors.require("--model hf:", "transformers")
+        import transformers
+
         with _silent():
             config = _loaded(name, transformers.AutoConfig)
             maker, writes = _maker(transformers, config)
