@@ -14,6 +14,7 @@ from regard.arrays import numpy_of
 from regard.cli.app import app
 from regard.output.svg import Svg
 from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, SlideText, fit, place, smallest_type
+from regard.slides.svg import slide_svg
 from regard.teaching.traced_attention import traced
 from regard.teaching.words import words_of
 from regard.trace.labels import numbered
@@ -97,11 +98,13 @@ def test_the_other_convention_is_written_everywhere_and_gives_the_same_numbers()
     numbers = [[text for text in texts(deck) if re.fullmatch(r"[−\d. …]+", text)] for deck in (usual, other)]
     assert sorted(numbers[0]) == sorted(numbers[1])  # those of W and its gradient are in another order
     assert all("x W^T" in note for slide in other.slides for note in slide.notes if note.startswith("This slide"))
+    drawn = ["".join(re.findall(r"<text.*</text>", str(slide_svg(slide)))) for slide in other.slides]
+    assert not [text for text in drawn if re.search(r"[WXx]_|ᵀ", text)]  # indices and ᵀ are set, not spelt
 
 
 def test_the_gradient_by_hand_agrees_with_finite_differences():
     deck = slides.deck_of("The cat sat", ["learning"])
-    (changed,) = [slide for slide in deck.slides if slide.title.startswith("Learning, 3")]
+    (changed,) = [slide for slide in deck.slides if slide.title.startswith("Learning, 4")]
     table = next(e for e in changed.elements if isinstance(e, SlideGrid))
     shown = [[float(part.replace("−", "-")) for part in cell.split()] for cell in table.rows[0][1:]]
     x, target = np.array([[1.0, 0.0], [0.0, 2.0]]), 2.0
@@ -169,7 +172,7 @@ def test_the_command_writes_a_deck(tmp_path):
     out = tmp_path / "deck.html"
     result = CliRunner().invoke(app, ["slides", "The cat sat", "--part", "table", "--out", str(out)])
     assert result.exit_code == 0 and "slides" in result.output
-    assert "Query The" in out.read_text(encoding="utf-8")
+    assert "Query “The”" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,19 @@ def test_what_cannot_be_made_is_refused(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["slides", *arguments]).exit_code == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_the_two_matrices_of_the_slide_on_computed_weights_differ():
+    figure = slides.deck_of("jane visits africa", ["fixed"]).slides[1].elements[0]
+    assert isinstance(figure, Svg) and "kids" in str(figure)
+
+
+def test_only_a_word_before_a_pronoun_answers_what_it_refers_to():
+    titles = [
+        slides.deck_of(text, ["intuition"]).slides[0].title
+        for text in ("The kids were scared of the lions, so they left.", "She finally published its long report")
+    ]
+    assert titles == ["What does “they” refer to?", "“She” in its context"]  # She → report, or the like
 
 
 def test_a_passage_with_a_pronoun_is_the_one_whose_reach_is_shown():

@@ -24,7 +24,7 @@ FONT = (
     "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'Noto Sans', 'DejaVu Sans', 'Nimbus Sans', FreeSans, "
     "Roboto, Ubuntu, Cantarell, sans-serif"
 )
-SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[adehkpqvxzAEKNQVWZ])_([A-Za-z]{1,5}|\d{1,3})(?!\w)")  # d_k, W_q, ∂W_q, d_model
+SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[adehkpqvxzAEKNQVWZ])_([A-Za-z]{1,5}|\d{1,3})(?![^\Wᵀ])")  # d_k, W_qᵀ, ∂W_q
 LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
 MARGIN = 28.0  # around a figure
 UNITS_PER_INCH = 96  # as in browsers

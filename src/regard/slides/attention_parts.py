@@ -35,29 +35,29 @@ def intuition(lecture: Lecture) -> Iterator[Slide]:
     reading = lecture.reading
     link = reading.opening()
     labels, words = reading.labels, [word.text for word in reading.words]
-    query = labels[link.query]
+    query = f"“{labels[link.query]}”"
     command = f"regard see {lecture.quoted} --query {words[link.query]} --layer {link.layer} --head {link.head}"
     blank = np.zeros(len(words))
     row = weights_of_word(reading, link.layer, link.head, link.query)
-    asks = SlideText((f"Read as far as “{words[link.query]}”. Which other words do you need to understand it?",))
+    is_after = link.query > link.key
+    question = f"Read up to {query}. Which words before it explain it?" if is_after else f"Which words go with {query}?"
     drawn = sentence_elements(words, blank, link.query, link.key)
-    title = (
-        f"What does “{query}” refer to?" if words[link.query].casefold() in PRONOUNS else f"“{query}” in its context"
-    )
-    yield lecture.slide(title, *drawn, asks, command=command)
+    is_pronoun = words[link.query].casefold() in PRONOUNS
+    title = f"What does {query} refer to?" if is_pronoun and is_after else f"{query} in its context"
+    yield lecture.slide(title, *drawn, SlideText((question,)), command=command)
     source = f"{reading.model}, a trained model: layer {link.layer}, head {link.head}. Darker: a larger weight."
     drawn = sentence_elements(words, row, link.query)
-    yield lecture.slide(f"“{query}” attends to other words", *drawn, remark(source), command=command)
+    yield lecture.slide(f"{query} attends to other words", *drawn, remark(source), command=command)
     order = [place for place in np.argsort(-row, kind="stable") if place != link.query][:MOST_LINKS]
     table = SlideGrid(
         ("query", "key", "weight"),
-        tuple((query, labels[place], number(row[place])) for place in order),
+        tuple((labels[link.query], labels[place], number(row[place])) for place in order),
         left=(True, True, False),
         shades=tuple((0.0, 0.0, float(row[place])) for place in order),
     )
     total = number(sum(row[place] for place in order))
     says = remark(f"Weights of all words sum to 1; these {len(order)} sum to {total}.", source)
-    yield lecture.slide(f"The strongest links of “{query}”", table, says, command=command)
+    yield lecture.slide(f"The strongest links of {query}", table, says, command=command)
 
 
 def matrices(lecture: Lecture) -> Iterator[Slide]:
@@ -121,9 +121,9 @@ def purpose(lecture: Lecture) -> Iterator[Slide]:
         shades=tuple((0.0, 0.0, 0.0, 0.0, float(share)) for share in weight[place]),
         live=tuple(("", "", f"score {place} {key}", "", f"weight {place} {key}") for key in range(len(words))),
     )  # fmt: skip
-    says = remark("As in a library: the question is compared with every card of the index, and what is read is the "
-                  "content of the books, each by how well its card fits.")  # fmt: skip
-    yield lecture.slide(f"The query of {lecture.names[place]} meets every key", grid, says, command=command)
+    says = remark("As in a library: the query is compared with every index card, and the contents of the books are "
+                  "mixed, each by how well its card matches.")  # fmt: skip
+    yield lecture.slide(f"The query of “{lecture.names[place]}” meets every key", grid, says, command=command)
 
 
 def table(lecture: Lecture) -> Iterator[Slide]:
@@ -147,7 +147,7 @@ def _every_query(lecture: Lecture) -> Slide:
     shades = () if lecture.symbols else tuple((0.0, *map(float, row)) for row in weights)
     live = tuple(("", *(f"weight {query} {key}" for key in range(len(words)))) for query in range(len(words)))
     grid = SlideGrid(("q \\ k", *words), rows, shades=shades, live=() if lecture.symbols else live)
-    says = remark("Each row is the softmax column of one word's table: every word asks with its own q.")
+    says = remark("Each row is the softmax column of one word's table: every word has its own q.")
     command = lecture.steps_command(" --full")
     return lecture.slide("The same table for every word", grid, says, *lecture.shortened, command=command)
 
@@ -158,7 +158,7 @@ def table_of(lecture: Lecture, query: int, *, clicks: bool, positions: bool = Fa
     rows, shades, live = _cells(lecture, query, positions)
     command = lecture.steps_command(f" --query {quoted(word)}")
     command += " --positions sinusoidal" if positions else ""
-    title = f"Query {word}, from x = e + p" if positions else f"Query {word}"
+    title = f"Query “{word}”, from x = e + p" if positions else f"Query “{word}”"
     scored = SlideText((f"score = q{index(query)} · k: how well each key matches the query",), 20.0)
     scaled = SlideText(("÷ 8, then softmax: weights from 0 to 1 that sum to 1",), 20.0)
     summed = SlideText((f"z{index(query)} = Σ softmax · v: the values, mixed by weight",), 20.0)
@@ -301,18 +301,16 @@ def eight_heads(lecture: Lecture) -> Iterator[Slide]:
         remark(f"Each head has its own W_Q, W_K, W_V of {shape}. Rows: queries, columns: keys."),
         command=command,
     )  # fmt: skip
-    shown = [
-        Factor(f"Z{str(head).translate(_LOW)}", outputs[head], shape=f"{len(words)} × {size}") for head in range(8)
-    ]
+    shown = [Factor(f"Z_{head}", outputs[head], shape=f"{len(words)} × {size}") for head in range(8)]
     yield lecture.slide(
         "Every head gives its own Z", lecture.product_figure(shown),
         remark(f"Eight matrices of {len(words)} × {size}: one small vector per word and head."), command=command,
     )  # fmt: skip
     yield lecture.slide(
         "Concatenate, then multiply by W_O",
-        lecture.product_figure([Factor("Z₀ … Z₇", joined, words), "·", Factor("W_O", matrix), "=",
+        lecture.product_figure([Factor("Z_0 … Z_7", joined, words), "·", Factor("W_O", matrix), "=",
                                 Factor("Z_f", projected)]),
-        remark("W_O mixes what the heads found; the result has the shape of X again."), command=command,
+        remark("W_O mixes the outputs of the heads; the result has the shape of X again."), command=command,
     )  # fmt: skip
     yield from _sum_over_heads(lecture, outputs, matrix, projected, command)
 
@@ -340,7 +338,7 @@ def _sum_over_heads(
     rows.append(("sum", total, number(float(np.linalg.norm(np.sum(added, axis=0))))))
     yield lecture.slide(
         "The same as a sum over heads",
-        SlideGrid(("", f"what the head adds to {word}", "length"), tuple(rows), left=(True, True, False), sum_row=True),
+        SlideGrid(("", f"added to “{word}”", "length"), tuple(rows), left=(True, True, False), sum_row=True),
         remark(f"Z_f = Σ A_h · E_h · W_h over the heads h; E_h = X · W_V of head h, W_h its {size} {lines} of W_O. "
                f"Concatenating gives the same{within}."),
         command=command,

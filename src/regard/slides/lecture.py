@@ -70,8 +70,8 @@ class Lecture:
     @property
     def shortened(self) -> tuple[SlideText, ...]:
         """A line that says so, where words are left out."""
-        left = len(self.all_words) - len(self.words)
-        return (remark(f"The first {len(self.words)} of {len(self.all_words)} words."),) if left else ()
+        is_whole = len(self.words) == len(self.all_words)
+        return () if is_whole else (remark(f"Only the words up to “{self.words[-1]}” are shown."),)
 
     @cached_property
     def steps(self) -> Traced:
@@ -191,7 +191,7 @@ def sentence_elements(
         [word for word, _, _ in shown], [weight for _, weight, _ in shown], places.index(query),
         key=places.index(key), numbers=numbers, caption=False,
     )  # fmt: skip
-    return drawn, remark(f"{len(kept)} of {len(words)} words are shown: those around both; … is the rest.")
+    return drawn, remark("Only the words around both are shown; … is the rest.")
 
 
 def read(name: str, text: str) -> Reading:

@@ -66,16 +66,20 @@ def look_up(lecture: Lecture) -> Iterator[Slide]:
     soft = by_cosine.soft(similar)
     cosine, dot = by_cosine.similarities(similar), by_dot.similarities(similar)
     weights = np.asarray(soft.weights)
+    table = tuple((key, number(dot[place]), number(cosine[place]), number(weights[place]), str(value))
+                  for place, (key, value) in enumerate(person.items()))  # fmt: skip
+    headings = "key", "dot product", "cosine", "softmax", "value"
+    spelling = "Similarity of spelling: letter trigrams that two texts share."
+    yield lecture.slide(
+        f"How similar is each key to “{similar}”?",
+        SlideGrid(headings[:3], tuple(row[:3] for row in table)), remark(spelling), command=made.format(similar),
+    )  # fmt: skip
     yield lecture.slide(
         "Soft look-up: every key counts by its similarity",
         SlideText((f"SELECT value WHERE key ≈ “{similar}”   →   {soft.value}",), bold=True),
-        SlideGrid(("key", "dot product", "cosine", "softmax", "value"),
-             tuple((key, number(dot[place]), number(cosine[place]), number(weights[place]), str(value))
-                   for place, (key, value) in enumerate(person.items())),
-             left=(True, False, False, False, True),
+        SlideGrid(headings, table, left=(True, False, False, False, True),
              shades=tuple((0.0, 0.0, 0.0, float(weight), 0.0) for weight in weights)),
-        remark("Similarity of spelling: letter trigrams that two texts share. Softmax of the cosine, divided by a "
-               f"temperature of {by_cosine.temperature_for(None):g}."),
+        remark(f"{spelling} Softmax of the cosine, divided by a temperature of {by_cosine.temperature_for(None):g}."),
         command=made.format(similar),
     )  # fmt: skip
 
@@ -91,15 +95,21 @@ def root(lecture: Lecture) -> Iterator[Slide]:
         slope = float(weights[0] * weights[1])
         rows.append((name, " and ".join(number(one, 0) for one in logits),
                      " and ".join(number(one) for one in weights), number(slope)))  # fmt: skip
-    says = SlideText(("The weights are more even, and the gradient p₁ · p₂ of the softmax is larger.",), 20.0)
     heads = ("", "two scores", "softmax", "gradient p₁ · p₂")
-    yield lecture.slide(
-        "Smaller scores, more even weights", SlideGrid(heads, tuple(rows)), says, command="regard scaling"
-    )
+    table = SlideGrid(heads, (rows[0],))
+    yield lecture.slide("Large scores, one large weight", table, command="regard scaling")
+    says = SlideText(("The weights are more even, and the gradient p₁ · p₂ of the softmax is larger.",), 20.0)
+    table = SlideGrid(heads, tuple(rows))
+    yield lecture.slide("Smaller scores, more even weights", table, says, command="regard scaling")
     lesson = scaling_lesson(["1", "√d_k"], sizes=(4, 64, 1024))
     for name, what, field in (
-        ("A long dot product saturates the softmax", "largest weight of a query, on average", "largest_weight"),
-        ("A saturated softmax passes no gradient on", "median length of ∂L/∂q", "typical_query"),
+        ("A long dot product saturates the softmax", "Largest weight of a query, on average.", "largest_weight"),
+        (
+            "A saturated softmax passes no gradient on",
+            "Median length of ∂L/∂q. Undivided, longer keys first make it "
+            "larger; then the softmax saturates, and at least half of the queries get almost none.",
+            "typical_query",
+        ),
     ):
         table = SlideGrid(
             ("d_k", "divided by 1", "divided by √d_k"),
@@ -108,9 +118,7 @@ def root(lecture: Lecture) -> Iterator[Slide]:
                 for place, size in enumerate(lesson.sizes)
             ),
         )
-        yield lecture.slide(
-            name, table, remark(f"{what[0].upper()}{what[1:]}.", lesson.setting), command="regard scaling"
-        )
+        yield lecture.slide(name, table, remark(what, lesson.setting), command="regard scaling")
 
 
 def positions(lecture: Lecture) -> Iterator[Slide]:
@@ -250,7 +258,8 @@ def _answer(reading: Any, relation: str) -> Any:
 def fixed(lecture: Lecture) -> Iterator[Slide]:
     """A feed-forward matrix beside the attention of two sentences; what a window sees and a head reaches."""
     matrix = np.asarray(FeedForward.seeded(width=8, hidden=8, seed=0, dtype=np.float64).up.matrix)
-    first, second = lecture.reading, read(lecture.model, "jane visits africa")
+    other = "kids" if lecture.text.casefold().startswith("jane visits africa") else "africa"
+    first, second = lecture.reading, read(lecture.model, str(examples.named(other).content))
     link = first.opening()
     command = f"regard see {lecture.quoted} --layer {link.layer} --head {link.head}"
     yield lecture.slide(
@@ -259,16 +268,17 @@ def fixed(lecture: Lecture) -> Iterator[Slide]:
         remark("Learned once. An input changes what comes out, not the weights."), command=command,
     )  # fmt: skip
     shown = []
-    for reading in (first, second):
+    for name, reading in (("A, first text", first), ("A, second text", second)):
         words = [word.text for word in reading.words][:8]
         rows = np.stack(
             [weights_of_word(reading, link.layer, link.head, place)[: len(words)] for place in range(len(words))]
         )
-        shown.append(Factor(f"A of {len(reading.words)} words", rows, words, is_weights=True))
+        shown.append(Factor(name, rows, words, is_weights=True))
     yield lecture.slide(
         "Computed: another A for every sentence",
         slide_figure(lambda: product([shown[0], "≠", shown[1]])),
-        remark(f"The same head, layer {link.layer}, head {link.head} of {first.model}; at most 8 words are drawn."),
+        remark(f"The same head, layer {link.layer}, head {link.head} of {first.model}. Of a longer text the first 8 "
+               "words are drawn, [CLS] among them."),
         command=command,
     )  # fmt: skip
     yield from _windows(lecture)
@@ -308,8 +318,8 @@ def _windows(lecture: Lecture) -> Iterator[Slide]:
         yield lecture.slide(f"A convolution's window of {size}", drawn, *says, command=command)
     drawn, *says = sentence_elements(words, row, query, key)
     link = f"{pronoun} → {words[key]} {number(row[key])}"
-    says.append(remark(f"{lecture.model}, layer {layer}, head {head}: {link}. A head reaches every word, and computes "
-                       "from the words which one."))  # fmt: skip
+    says.append(remark(f"{lecture.model}, layer {layer}, head {head}: {link}. A head can reach "
+                       "every word; which one is computed from the words."))  # fmt: skip
     yield lecture.slide("A head's reach", drawn, *says, command=command)
     rows = []
     for name, other in PAIRS:
@@ -430,20 +440,26 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     says = remark("x₁ = 1 0, x₂ = 0 2; W_Q = W_K = I; v = 1 and 3; the target is 2.")
     command = "regard slides --part learning --out learning.pdf"
     yield lecture.slide("Learning, 1: one query forward", forward, says, command=command)
-    both = SlideGrid(("forward", "number", "backward, from below", "gradient"), rows, left=(True, False, True, False))
-    softmax = remark("Through the softmax: ∂L/∂sᵢ = aᵢ · (∂L/∂aᵢ − Σ a · ∂L/∂a).")
-    yield lecture.slide("Learning, 2: the gradient, from the loss back", both, softmax, command=command)
+    softmax = remark("Through the softmax: ∂L/∂scaled = a · (∂L/∂a − Σ a · ∂L/∂a), for each key.")
+    for first in range(len(rows) - 2, -1, -1):
+        known = tuple((*row[:2], *(row[2:] if place >= first else ("", ""))) for place, row in enumerate(rows))
+        both = SlideGrid(("forward", "number", "backward", "gradient"), known, left=(True, False, True, False),
+                         marked_row=first)  # fmt: skip
+        says = (softmax,) if rows[first][2] == "∂L/∂scaled" else ()
+        yield lecture.slide("Learning, 2: the gradient, from the loss back", both, *says, command=command)
     step = 0.5
-    table = SlideGrid(
-        ("", "row 1", "row 2"),
-        ((names[0], _vector(by_w_q[0]), _vector(by_w_q[1])),
-         (names[1], _vector(by_w_k[0]), _vector(by_w_k[1])),
-         (f"W_Q − {step} · ∂L/∂W_Q", _vector((w_q - step * by_w_q)[0]), _vector((w_q - step * by_w_q)[1])),
-         (f"W_K − {step} · ∂L/∂W_K", _vector((w_k - step * by_w_k)[0]), _vector((w_k - step * by_w_k)[1]))),
-    )  # fmt: skip
+    changes = (
+        (names[0], _vector(by_w_q[0]), _vector(by_w_q[1])),
+        (names[1], _vector(by_w_k[0]), _vector(by_w_k[1])),
+        (f"W_Q − {step} · ∂L/∂W_Q", _vector((w_q - step * by_w_q)[0]), _vector((w_q - step * by_w_q)[1])),
+        (f"W_K − {step} · ∂L/∂W_K", _vector((w_k - step * by_w_k)[0]), _vector((w_k - step * by_w_k)[1])),
+    )
+    table = SlideGrid(("", "row 1", "row 2"), changes[:2])
+    yield lecture.slide("Learning, 3: the gradients of W_Q and W_K", table, command=command)
+    table = SlideGrid(("", "row 1", "row 2"), changes)
     says = remark("One step against the gradient. Training does this for all words of many sentences, many times: "
                   "regard train relations --out trained/relations records a film of it.")  # fmt: skip
-    yield lecture.slide("Learning, 3: W_Q and W_K change", table, says, command=command)
+    yield lecture.slide("Learning, 4: W_Q and W_K change", table, says, command=command)
 
     yield from _film(lecture)
 

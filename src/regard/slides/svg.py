@@ -14,7 +14,7 @@ from regard.slides.runs import cells
 
 # typst sets a whole line in the font that has its rarest character, so indices and ᵀ are drawn as small letters.
 INDEX, SUBSCRIPTS = re.compile("(?<=[A-Za-z])[₀-₉]+"), str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
-TRANSPOSED = re.compile(r'(<text[^>]* font-size="([\d.]+)"[^>]*>[^ᵀ]*)ᵀ(.*?)</text>')
+TRANSPOSED = re.compile(r'(<text[^>]* font-size="([\d.]+)"[^>]*>[^ᵀ]*?)(?:<tspan dy="(-?[\d.]+)">)?ᵀ(.*?)</text>')
 
 
 def slide_svg(slide: Slide) -> Svg:
@@ -37,12 +37,15 @@ def _raise_t(part: str) -> str:
     """ᵀ as a raised T, in a part with lines of text."""
 
     def raised(found: re.Match[str]) -> str:
-        size = float(found[2])
-        rest = f'<tspan dy="{size * 0.3:.2f}">{found[3]}</tspan>' if found[3] else ""
+        size, after_index = float(found[2]), found[3]
+        up = float(after_index or 0) - size * 0.3  # of two dy for one character only the inner one counts
+        rest = f'<tspan dy="{size * 0.3:.2f}">{found[4]}{"" if after_index else "</tspan>"}'
         small = max(size * 0.7, LEAST if size >= LEAST else 0.0)
-        return f'{found[1]}<tspan dy="{-size * 0.3:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
+        return f'{found[1]}<tspan dy="{up:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
 
-    return TRANSPOSED.sub(raised, part)
+    while (changed := TRANSPOSED.sub(raised, part)) != part:
+        part = changed
+    return part
 
 
 def _element(placed: Placed) -> Iterator[str]:
