@@ -131,6 +131,14 @@ def test_students_come_from_a_column_or_from_lines(tmp_path):
         exercises("table", ["Ada", "Ada"])
 
 
+@pytest.mark.parametrize("content", ["José\nAna\n".encode("latin-1"), b"Ana\x00\n", b"PK\x03\x04\xff"])
+def test_a_list_of_students_that_is_no_utf_8_text_is_refused(tmp_path, content):
+    path = tmp_path / "list.csv"
+    path.write_bytes(content)
+    with pytest.raises(OptionError, match=r"list\.csv' is not CSV text in UTF-8"):
+        read_students(path)
+
+
 @pytest.mark.parametrize("topic", ["table", "heads", "cross"])
 def test_the_other_convention_writes_w_transposed_and_asks_for_the_same(tmp_path, topic):
     usual, other = exercises(topic, 2), exercises(topic, 2, product="x W^T")

@@ -39,7 +39,7 @@ def intuition(lecture: Lecture) -> Iterator[Slide]:
     command = f"regard see {lecture.quoted} --query {words[link.query]} --layer {link.layer} --head {link.head}"
     blank = np.zeros(len(words))
     row = weights_of_word(reading, link.layer, link.head, link.query)
-    is_after = link.query > link.key
+    is_after = link.key is not None and link.query > link.key
     question = f"Read up to {query}. Which words before it explain it?" if is_after else f"Which words go with {query}?"
     drawn = sentence_elements(words, blank, link.query, link.key)
     is_pronoun = words[link.query].casefold() in PRONOUNS

@@ -445,8 +445,12 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
         known = tuple((*row[:2], *(row[2:] if place >= first else ("", ""))) for place, row in enumerate(rows))
         both = SlideGrid(("forward", "number", "backward", "gradient"), known, left=(True, False, True, False),
                          marked_row=first)  # fmt: skip
-        says = (softmax,) if rows[first][2] == "∂L/∂scaled" else ()
-        yield lecture.slide("Learning, 2: the gradient, from the loss back", both, *says, command=command)
+        yield lecture.slide(
+            "Learning, 2: the gradient, from the loss back",
+            both,
+            *([softmax] if rows[first][2] == "∂L/∂scaled" else []),
+            command=command,
+        )
     step = 0.5
     changes = (
         (names[0], _vector(by_w_q[0]), _vector(by_w_q[1])),

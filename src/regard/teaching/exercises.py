@@ -396,7 +396,7 @@ def exercises(topic: str, students: Sequence[str] | int, *, seed: int = 0, produ
 
 
 def _file_name(student: str, taken: Sequence[str]) -> str:
-    letters = unicodedata.normalize("NFKD", student).encode("ascii", "ignore").decode().casefold()
+    letters = unicodedata.normalize("NFKD", student.casefold()).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:60] or "student"
     return next(file for file in (name, *(f"{name}-{at}" for at in range(2, MOST_STUDENTS + 2))) if file not in taken)
 
@@ -438,11 +438,16 @@ def _comes_out_well(task: ExerciseTask) -> bool:
 
 def read_students(path: str | Path) -> list[str]:
     """The names in a CSV file: the column called student or name, or the first one."""
-    lines = input_file.read(Path(path)).decode("utf-8-sig").splitlines()
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    rows = [
-        [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
-    ]
+    try:
+        lines = input_file.read(Path(path)).decode("utf-8-sig").splitlines()
+        if any("\0" in line for line in lines):
+            raise csv.Error
+        separator = max(",;\t", key=lines[0].count) if lines else ","
+        rows = [
+            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
+        ]
+    except (UnicodeDecodeError, csv.Error):
+        raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.") from None
     if not rows:
         raise OptionError(f"{str(path)!r} holds no name; expected a CSV file with a student per line.")
     heading = [cell.casefold() for cell in rows[0]]

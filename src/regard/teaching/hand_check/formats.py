@@ -144,7 +144,8 @@ def _unreadable(path: Path, reason: str) -> OptionError:
 
 
 def _text(content: bytes) -> str:
-    return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 # JSON
