@@ -243,7 +243,8 @@ def small_studio(run_studio: Any, development: Any, monkeypatch: pytest.MonkeyPa
     known = {name: Known(name, "a small model") for name in models}
     monkeypatch.setattr("regard.studio.library.store.CATALOGUE", known)
     monkeypatch.setattr(library, "models_here", lambda: set(models))
-    made = library.Library("small-writer", load=models.__getitem__)
+    embeds = {"minilm": models["small-encoder"]}  # for Lookup
+    made = library.Library("small-writer", load={**models, **embeds}.__getitem__)
     with run_studio(made, development.SMALL) as address:
         yield address
 

@@ -49,11 +49,25 @@ CONTROLS = {
         ("radio", "x · Wᵀ"),
     ),
     "Does it matter?": (("listbox", "Heads: tap to strike out"), ("combobox", "Strike out several")),
-    "Without one link": (("listbox", "This word"), ("listbox", "may not look at"), ("radio", "In all layers")),
+    "Without one link": (("listbox", "This word"), ("listbox", "may not look at"), ("option", "All layers")),
     "From another text": (
-        ("textbox", "The other text"), ("radio", "Head by head"), ("radio", "Word by word"),
+        ("textbox", "The other text"), ("option", "Head by head"), ("option", "Word by word"),
         ("listbox", "Answer after"),
     ),
+    "Words": (
+        ("combobox", "Layer"), ("button", "Head 0"), ("switch", "Set "), ("switch", "Include words"),
+        ("listbox", "The text, shaded by attention received"), ("slider", "Received"), ("slider", "Entropy"),
+        ("columnheader", "Distance"),
+    ),
+    "In context": (
+        ("combobox", "Here layer"), ("combobox", "There head"), ("combobox", "Shown"),
+        ("listbox", "Here: choose a word"), ("listbox", "There: choose a word"),
+    ),
+    "Output": (
+        ("slider", "Temperature"), ("slider", "Top k"), ("slider", "Top p"), ("button", "Reset"),
+        ("listbox", "The text: choose a position"),
+    ),
+    "Architecture": (("listbox", "Layer"), ("listbox", "Head"), ("button", "Compute one number ")),
     "Layer by layer": (("listbox", "After"), ("region", "The most likely next token after each layer")),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from regard.viewer import page as pages
 
-from .conftest import open_view
+from .conftest import open_adjust, open_view
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -103,12 +103,14 @@ def test_the_studio_compares_texts_and_models(
     page.goto(small_studio)
     settle(page)
     page.get_by_label("Text", exact=True).fill(HERE)
+    expect(page).to_have_url(re.compile("love"))  # the menu is drawn again with the text
     open_view(page, "In context")
     page.get_by_label("Text on the right").fill(THERE)
     expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     settle(page)
     np.testing.assert_allclose(numbers(page), moved(development, "writer", "apple"), atol=6e-4)
     expect(page).to_have_url(re.compile("context_text="))
+    open_adjust(page)
     page.get_by_label("Model on the right").select_option("small-encoder")
     expect(page.locator(".regard-context-moved")).to_contain_text("different models")
     expect(page).to_have_url(re.compile("context_model=small-encoder"))
@@ -116,6 +118,6 @@ def test_the_studio_compares_texts_and_models(
     expect(pane(page, 1).get_by_role("option", name="king")).to_be_visible()  # not in the text of the example
     expect(page.get_by_label("Model on the right")).to_have_value("small-encoder")
     expect(page.get_by_label("Text on the right")).to_have_value(THERE)
-    page.get_by_role("button", name="Apple: phones or pie").click()
+    page.get_by_role("option", name="Apple: phones or pie").click()
     expect(page.get_by_label("Text", exact=True)).to_have_value("Love Apple phones")
     expect(page.get_by_label("Text on the right")).to_have_value("Love apple pie")

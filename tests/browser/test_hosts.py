@@ -152,7 +152,7 @@ def test_names_of_words_keep_their_number_apart(show: Show) -> None:
     page = show("served", address="#query=they")
     expect(page.get_by_role("option", name=re.compile(r"^kids, 0\.\d\d$"))).to_have_count(1)
     open_view(page, "Words")
-    expect(page.get_by_role("button", name=re.compile(r"^\S+, 0\.\d{3}$")).first).to_be_visible()
+    expect(page.get_by_role("option", name=re.compile(r"^\S+, 0\.\d{3}$")).first).to_be_visible()
 
 
 @pytest.mark.parametrize("host", EACH_HOST[:2])

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from regard import examples
 from regard.teaching.lookup import lookup
 
-from .conftest import EACH_HOST, expect_view, open_view
+from .conftest import EACH_HOST, open_adjust, open_view
 
 Show = Callable[..., Page]
 ROUNDED = 0.0006
@@ -21,6 +21,7 @@ ROUNDED = 0.0006
 def opened(show: Show, host: str, name: str = "kids") -> Page:
     page = show(host, name)
     open_view(page, "Lookup")
+    open_adjust(page)
     expect(page.locator(".regard-lookup-table tbody tr").first).to_be_visible()
     return page
 
@@ -119,20 +120,6 @@ def test_a_tie_and_a_query_without_a_match_are_said(show: Show, host: str) -> No
     expect(said).to_have_text("A tie: “[0.3, 1.2, 4]” and “[0.3, 1.2, 4]” have the same probability.")
     page.get_by_label("Query", exact=True).fill("0 0 0")
     expect(said).to_contain_text("No match")
-
-
-@pytest.mark.parametrize("host", EACH_HOST)
-def test_the_lookup_hands_over_to_the_sentence(show: Show, settle: Any, host: str) -> None:
-    page = opened(show, host)
-    page.get_by_role("button", name="Now the sentence's own queries and keys").click()
-    expect_view(page, "One number")
-    expect(page.get_by_role("tabpanel")).to_be_focused()
-    settle(page)
-
-
-def test_a_lookup_of_its_own_has_nothing_to_hand_over_to(show: Show) -> None:
-    page = show("served", "lookup")
-    expect(page.get_by_role("button", name="Now the sentence's own queries and keys")).to_have_count(0)
 
 
 @pytest.mark.parametrize("kind", ["CSV", "LaTeX", "SVG"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from regard.edits import block, patch, silence
 from regard.reading.votes import vote_of
@@ -79,7 +79,7 @@ def test_a_cut_link_changes_the_word_as_a_blocked_edge_does(
     expect(page.locator(".regard-matter-said b")).to_have_text(f"{percent:.{0 if percent >= 10 else 1}f} %")
     expect(page.locator(".regard-matter-said")).to_contain_text("Without left → kids")
     expect(page.locator(".regard-matter-control")).to_contain_text("instead")
-    page.get_by_role("radio", name="In all layers").check()
+    page.get_by_role("option", name="All layers").click()
     page.get_by_role("listbox", name="may not look at").get_by_role("option", name="were").click()
     expect(page.locator(".regard-matter-said")).to_contain_text("Without left → were")
 
@@ -136,13 +136,25 @@ def test_texts_of_other_lengths_are_refused_in_a_sentence(show: Show, settle: An
     expect(page.locator(".regard-matter-said")).to_contain_text("both need equally many")
 
 
-def test_the_strongest_heads_of_the_map_are_struck_out_by_a_button(
+def test_a_map_can_be_cancelled_and_its_strongest_heads_struck_out(
     show: Show, settle: Any, development: Any, opening: bool
 ) -> None:
     page = show("served", "encoder", address="#view=patching")
+    waiting: list[Route] = []
+    page.route(
+        "**/patching",
+        lambda route: waiting.append(route) if route.request.post_data_json["layer"] == 1 else route.continue_(),
+    )
     field = page.get_by_role("textbox", name="The other text")
     field.fill(development.subject("encoder").text.replace("kids", "they", 1))
     field.press("Enter")
+    work = page.locator(".regard-patching .regard-bar-group", has=page.locator("progress"))
+    expect(work).to_contain_text("1 of 2 layers computed")
+    work.get_by_role("button", name="Cancel").click()  # while the second layer is computed
+    expect(work).to_contain_text("1 of 2 layers computed, stopped")
+    page.unroute("**/patching")
+    work.get_by_role("button", name="Go on").click()
+    expect(work).to_be_hidden()
     page.get_by_role("button", name="Strike out the 3 strongest heads").click()
     expect(page.locator(".regard-matter circle[aria-selected=true]")).to_have_count(3)
     expect(page.locator(".regard-matter-said b")).to_be_visible()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import EACH_HOST, open_view
+from .conftest import EACH_HOST, open_adjust, open_view
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -27,7 +27,8 @@ def weights(development: Any, name: str, layer: int, head: int) -> Any:
 def opened(show: Show, host: str, name: str = "kids") -> Page:
     page = show(host, name)
     open_view(page, "Words")
-    expect(page.locator(".regard-words-bars button").first).to_be_visible()
+    open_adjust(page)
+    expect(page.locator(".regard-words-row").first).to_be_visible()
     return page
 
 
@@ -37,7 +38,7 @@ def choose(page: Page, word: str) -> None:
 
 
 def bars(page: Page, place: int) -> dict[str, float]:
-    rows = page.locator(".regard-words-bars").nth(place).locator("button")
+    rows = page.locator(".regard-words-bars").nth(place).get_by_role("option")
     names, numbers = rows.locator("bdi").all_text_contents(), rows.locator(".regard-words-number").all_text_contents()
     return dict(zip(names, map(float, numbers), strict=True))
 
@@ -80,12 +81,16 @@ def test_links_are_the_strongest_and_can_be_sorted(show: Show, development: Any)
     expect(rows).to_have_count(40)
     numbers = [float(text) for text in page.locator(".regard-words-links td:nth-child(3)").all_text_contents()]
     np.testing.assert_allclose(numbers, np.sort(found.ravel())[::-1][:40], atol=ROUNDED)
-    page.get_by_role("button", name="Distance").click()
+    page.get_by_role("columnheader", name="Distance").click()
     expect(page.get_by_role("columnheader", name="Distance")).to_have_attribute("aria-sort", "descending")
     distances = [int(text) for text in page.locator(".regard-words-links td:nth-child(4)").all_text_contents()]
     assert distances == sorted(distances, reverse=True)
-    page.get_by_role("button", name="Distance").click()
+    page.get_by_role("columnheader", name="Distance").press("Enter")
     expect(page.get_by_role("columnheader", name="Distance")).to_have_attribute("aria-sort", "ascending")
+    rows.nth(2).press("Enter")  # a link chooses its query and key
+    expect(page.locator(".regard-words-word[aria-selected=true]")).to_have_text(
+        rows.nth(2).locator("th").text_content()
+    )
 
 
 def test_words_of_the_text_are_walked_by_arrow_keys(show: Show) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from regard.viewer.frames import unpack
 
-from .conftest import PATIENCE, expect_view, open_adjust, open_view, settled, titles
+from .conftest import BESIDE, PATIENCE, expect_view, open_adjust, open_view, settled, titles
 from .controls import CONTROLS, EVERYWHERE, EXPORTING, EXPORTS
 from .test_hosts import findings
 from .test_vote import AT_REST, word
@@ -94,42 +94,46 @@ IN_SIGHT = """() => [...document.querySelectorAll(
   const { width, height, top, bottom } = el.getBoundingClientRect();
   return width && height && bottom > 0 && top < innerHeight && getComputedStyle(el).visibility !== 'hidden';
 }).map((el) => el.getAttribute('aria-label') || el.textContent || el.type)"""
-PICTURES = ("Dots", "Small maps", "Threads", "Map", "One number", "Does it matter?", "Learn")
+PICTURES = (
+    "Dots", "Small maps", "Threads", "Map", "One number", "Does it matter?", "Without one link", "From another text",
+    "Layer by layer", "Learn", *BESIDE,
+)  # fmt: skip
+WIDTHS = ((360, 740), (1400, 900), (1920, 1080))
 
 
 def too_many(page: Page) -> dict[str, list[str]]:
-    """The levels and pictures with more than eight controls in sight; with votes before and after the guess."""
+    """The levels, pictures and views beside the zoom with more than eight controls in sight, at three widths."""
     found: dict[str, list[str]] = {}
+
+    def count(title: str) -> None:
+        for width, height in WIDTHS:
+            page.set_viewport_size({"width": width, "height": height})
+            settled(page)
+            found[f"{title} at {width}"] = page.evaluate(IN_SIGHT)
+
     levels = titles(page)
     if "Sentence" in levels:
         open_view(page, "Sentence")
-        settled(page)
-        found["Guess"] = page.evaluate(IN_SIGHT)
+        count("Guess")
         page.locator(".regard-vote-word:not([data-asker])").nth(1).click()
-        settled(page)
-        found["Vote"] = page.evaluate(IN_SIGHT)
+        count("Vote")
     for title in PICTURES:
         if title in levels or title in ("Dots", "Small maps"):
             open_view(page, title)
-            settled(page)
-            found[title] = page.evaluate(IN_SIGHT)
-    assert len(found) >= 5
+            count(title)
+    assert len(found) >= 8 * len(WIDTHS)
     return {title: controls for title, controls in found.items() if len(controls) > 8}
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (1400, 900), (1920, 1080)])
 @pytest.mark.parametrize(("host", "subject"), [("served", "writer"), ("served", "encoder"), ("file", "encoder")])
-def test_at_most_eight_controls_are_in_sight_at_every_level(
-    show: Show, opening: bool, host: str, subject: str, width: int, height: int
-) -> None:
-    assert too_many(show(host, subject, width=width, height=height)) == {}
+def test_at_most_eight_controls_are_in_sight_in_every_view(show: Show, opening: bool, host: str, subject: str) -> None:
+    assert too_many(show(host, subject)) == {}
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
 def test_at_most_eight_controls_are_in_sight_in_the_studio(
-    new_page: Callable[..., Page], small_studio: str, opening: bool, width: int, height: int
+    new_page: Callable[..., Page], small_studio: str, opening: bool
 ) -> None:
-    page = new_page(width=width, height=height)
+    page = new_page()
     page.goto(small_studio)
     settled(page)
     assert too_many(page) == {}

@@ -1,5 +1,5 @@
 /** Controls shared by all views. They are native elements, so the keyboard works as usual. */
-import { button, element } from "./elements.js";
+import { button, element, focusedBeside, replaced } from "./elements.js";
 
 const own = Math.random().toString(36).slice(2, 8); // each cell of a notebook has its own copy of this module
 let names = 0;
@@ -158,14 +158,69 @@ export function walkable(row, items, arrived) {
   });
 }
 
-/** Enter and space choose an option of a list as a click does. @param {HTMLElement} list */
+/** Enter and space press what has the focus as a click does, where the browser does not. @param {HTMLElement} list */
 export function pressable(list) {
   list.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
-    if ((event.key !== "Enter" && event.key !== " ") || target.getAttribute("role") !== "option") return;
+    if ((event.key !== "Enter" && event.key !== " ") || !target.matches("[role=option], tr, th")) return;
     event.preventDefault();
     target.click();
   });
+}
+
+/** What a list does with the option that is clicked, by its `data-place`. @param {HTMLElement} list @param {(place: number) => void} choose */
+function clickable(list, choose) {
+  list.addEventListener("click", (event) => {
+    const option = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest("[data-place]:not([aria-disabled])"));
+    if (option) choose(Number(option.dataset.place));
+  });
+}
+
+/**
+ * A list of options with one tab stop: arrow keys move through it, a click, Enter and space choose.
+ * @param {HTMLElement} list @param {(place: number) => void} choose
+ */
+export function choosable(list, choose) {
+  pressable(list);
+  clickable(list, choose);
+  walkable(list, () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[data-place]:not([aria-disabled])")]));
+}
+
+/**
+ * A choice among a few options in a row, with one tab stop.
+ * @param {string} label @param {(Node|string)[]} contents of the options @param {number} place of the chosen one @param {(place: number) => void} choose
+ */
+export function optionRow(label, contents, place, choose) {
+  const options = contents.map((content, at) => element("span", { class: "regard-head", role: "option", "data-place": at }, content));
+  const row = element("div", { class: "regard-heads", role: "listbox", "aria-label": label, "aria-orientation": "horizontal" }, options);
+  choosable(row, choose);
+  /** @param {number} chosen */
+  const set = (chosen) =>
+    options.forEach((option, at) => {
+      option.setAttribute("aria-selected", String(at === chosen));
+      option.tabIndex = at === Math.max(chosen, 0) ? 0 : -1;
+    });
+  set(place);
+  return { el: element("div", { class: "regard-head-chooser" }, element("span", { class: "regard-label", text: label, "aria-hidden": "true" }), row), set };
+}
+
+/**
+ * The words of a text as a list with one tab stop: a click chooses a word, arrow keys the one beside.
+ * @param {HTMLElement} list of which all words need not be shown @param {{here: () => number, count: () => number, choose: (place: number) => void}} words
+ */
+export function choosableText(list, { here, count, choose }) {
+  clickable(list, choose);
+  list.addEventListener("keydown", (event) => {
+    const place = steppedTo(event, here(), count());
+    if (place !== null) choose(place);
+  });
+}
+
+/** Replaces the options of a list; the focus stays on the one in the tab order. @type {typeof replaced} */
+export function replacedOptions(list, ...children) {
+  const isFocused = list.contains(focusedBeside(list));
+  replaced(list, ...children);
+  if (isFocused) /** @type {HTMLElement|null} */ (list.querySelector('[tabindex="0"]'))?.focus();
 }
 
 /**

@@ -1,5 +1,7 @@
 /** A model as stages, with shapes and numbers of parameters. Pure functions. */
 import { printedCount } from "../../maths/numbers.js";
+import { hasLayers, numberOfLayer } from "../../page/state.js";
+import { printable } from "../../elements/words.js";
 
 /** @typedef {{id: string, title: string, parameters: number|null, shapes?: [string, number[]][], note?: string, count?: number,
  *   first?: number, heads?: number, key_heads?: number, head_dim?: number, hidden?: number, tied?: boolean, norm_first?: boolean,
@@ -19,6 +21,39 @@ export function printedParameters(count) {
 export function printedShape([label, sizes]) {
   const isMap = label.startsWith("W") && sizes.length === 2;
   return sizes.map(printedCount).join(isMap ? " → " : " × ");
+}
+
+/** What the model is, in words. @param {Architecture} found @param {Description} description */
+export function leadOf({ model: name, parameters, stages, longest, width }, description) {
+  const model = printable(name && name !== "given" ? name : "This attention");
+  if (!parameters) return `${model}: only its attention is known here, not the weights around it.`;
+  const layers = stages.filter(({ id }) => id === "encoder" || id === "decoder").map(({ count }) => count);
+  const reads = longest ? `, reads up to ${printedCount(longest)} tokens` : "";
+  return `${model} has ${printedParameters(parameters)} parameters in ${layers.join(" + ")} layers${reads}. A text of ${printedCount(description.tokens.length)} tokens becomes as many vectors of ${printedCount(width ?? 0)} numbers, which every layer changes a little. Choose a layer and a head.`;
+}
+
+/** @param {Architecture} found @param {ShownBlock} here @param {Description} description */
+export function nameOfBlock(found, here, description) {
+  if (found.place) return `${here.stack.title.replace(" blocks", "")} block ${here.at}`;
+  return hasLayers(description) ? `layer ${numberOfLayer(description, here.at)}` : "the layer";
+}
+
+/** What a stage's box says below its name. @param {Stage} stage */
+export function factsOf(stage) {
+  const inside = (stage.parts ?? []).map((part) => [part.title, part.note].filter(Boolean).join(", "));
+  const heads = (stage.heads ?? 0) > 1 ? `${stage.heads} heads` : "";
+  return [heads, ...shapesOf(stage), ...inside, stage.note ?? "", stage.tied ? "" : printedParameters(stage.parameters || null)].filter(Boolean);
+}
+
+/** What one head computes, with the sizes of the results. @param {Required<Stage>} stage @param {number|null|undefined} width @param {Description} description */
+export function flowOf({ head_dim: dim }, width, { queries, tokens, scale }) {
+  const path = width ? `${printedCount(width)} → ${dim}` : `${dim} numbers`;
+  const cells = `${printedCount(queries)} × ${printedCount(tokens.length)}`;
+  return [
+    ...["q = x · W_Q", "k = x · W_K", "v = x · W_V"].map((formula) => [formula, path]),
+    ...["score = q · k", scalingOf(scale, dim), "weight = softmax(scaled)"].map((formula) => [formula, cells]),
+    ["output = Σ weight · v", `${printedCount(queries)} × ${dim}`],
+  ];
 }
 
 /** The formula of the scaled scores. @param {number|null|undefined} scale @param {number} dim */

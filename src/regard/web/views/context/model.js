@@ -1,6 +1,9 @@
 /** Two words compared: in two texts, or in one. Pure functions. */
 import { dot, lengthOf } from "../../maths/numbers.js";
-import { unitsOf } from "../../elements/words.js";
+import { strongest } from "../../maths/links.js";
+import { isMasked, maskingOf } from "../../maths/masking.js";
+import { keptHeads, keptLayers, tokenOfName } from "../../page/state.js";
+import { unitOf, unitsOf } from "../../elements/words.js";
 import { swapped } from "../guess/model.js";
 
 /** Pairs of texts in which the same word means something else. */
@@ -17,6 +20,63 @@ export const PAIRS = [
 /** The pair that begins with a text. @param {string} text */
 export function pairOf(text) {
   return PAIRS.find(({ texts }) => texts[0].toLowerCase() === text.trim().toLowerCase()) ?? null;
+}
+
+/** @typedef {{layer: number, head: number, query: number}} Selection */
+
+/**
+ * Layer, head and word on the right: chosen, or as on the left.
+ * @param {Chosen} chosen @param {string|null} word on the left @param {Description} of what is on the right @param {boolean} isOther whether that is another text
+ * @returns {Selection}
+ */
+export function selectionThere(chosen, word, of, isOther) {
+  const fits = (/** @type {number[]} */ kept, /** @type {number} */ own, /** @type {number} */ same) => (kept.includes(own) ? own : kept.includes(same) ? same : kept[0]);
+  const { context_word: name } = chosen;
+  const named = typeof name === "string" || typeof name === "number" ? tokenOfName(String(name), of) : undefined;
+  return {
+    layer: fits(keptLayers(of), chosen.context_layer, chosen.layer),
+    head: fits(keptHeads(of), chosen.context_head, chosen.head),
+    query: named !== undefined && named < of.tokens.length ? named : isOther ? sameWord(word, of) : otherWord(word, of),
+  };
+}
+
+/** The word on the left: the chosen one; at first one that both texts have. @param {number|null} query @param {Description} description @param {Description|null} other */
+export function queryHere(query, description, other) {
+  const isChosen = query !== null && query !== description.start?.query;
+  return (other && !isChosen ? sharedWord(description, other) : null) ?? query ?? sameWord(null, description);
+}
+
+const SHOWN = 4; // words listed
+const TEXT = 160; // words of the text
+
+/**
+ * What a pane shows: the words of its text with their weights, the strongest of them, and what sinks take.
+ * @param {{description: Description, layer: number, query: number, measure: Measure}} shown @param {ArrayLike<number>|null} weights
+ */
+export function paneOf({ description, layer, query, measure }, weights) {
+  const units = unitsOf(description, "word");
+  const own = unitOf(units, query);
+  const usable = weights?.length === units.length ? weights : null;
+  const most = measure === "norm" && usable ? Math.max(...Array.from(usable), 1e-9) : 1;
+  const masking = maskingOf(description, { layer, measure });
+  const asker = units[own];
+  const words = units.slice(0, TEXT).map((unit, place) => ({
+    place,
+    unit,
+    weight: usable ? usable[place] : null,
+    share: usable ? Math.min(1, usable[place] / most) : 0,
+    isHidden: own >= 0 && isMasked(masking, [asker.first, asker.last], [unit.first, unit.last]),
+  }));
+  const best = usable ? strongest(usable, SHOWN, { skip: (place) => units[place].sink || place === own }) : [];
+  return {
+    words,
+    own,
+    name: asker?.text ?? "",
+    isCut: units.length > TEXT,
+    bars: best.map((place) => ({ text: units[place].text, weight: usable?.[place] ?? 0, share: Math.min(1, (usable?.[place] ?? 0) / most) })),
+    sinks: units.filter((unit) => unit.sink),
+    taken: usable && measure !== "norm" ? units.reduce((sum, unit, place) => sum + (unit.sink ? usable[place] : 0), 0) : null,
+  };
 }
 
 /** The text that is compared with one at first: that of the pair, or the same with its nouns swapped; empty where neither is there. @param {string} text */

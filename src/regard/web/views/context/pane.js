@@ -1,154 +1,141 @@
 /** One side of the comparison: a text shaded by the attention of one of its words, and the words it attends to most. */
-import { stepper, steppedTo } from "../../elements/controls.js";
-import { element, focusedBeside, replaced } from "../../elements/elements.js";
+import { choosableText, replacedOptions, stepper } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { strongest } from "../../maths/links.js";
-import { isMasked, maskingOf } from "../../maths/masking.js";
 import { verbOf } from "../../page/measures.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { gather, gatherRow } from "../sentence/weights.js";
-
-const SHOWN = 4; // words listed
-const TEXT = 160; // words of the text
+import { paneOf } from "./model.js";
 
 /**
- * @param {{label: string, colours: Colours, lifetime: Lifetime, set: (chosen: {layer?: number, head?: number, query?: number}) => void,
- *   text?: Node|null}} options  text: the control for the text, where it can be changed
+ * @typedef {import("./model.js").Selection & {source: Source, description: Description, measure: Measure}} Shown
+ * @typedef {ReturnType<typeof paneOf>} Pane
  */
-export function makePane({ label, colours, lifetime, set, text: editor = null }) {
-  const latest = latestOnly(lifetime);
-  const heading = element("h2", { class: "regard-context-title" });
-  const choosers = element("div", { class: "regard-choosers" });
-  const words = element("div", { class: "regard-context-words", role: "listbox", "aria-label": `${label}: choose a word`, "aria-orientation": "horizontal" });
-  const list = element("ol", { class: "regard-words-bars regard-context-bars" });
-  const said = element("p", { class: "regard-context-said" });
-  const note = element("p", { class: "regard-note", role: "status" });
-  const el = element("section", { class: "regard-context-pane", "aria-label": label }, heading, choosers, words, said, list, note);
-  /** @type {any} */
-  let now = null; // source, description, layer, head, query
+
+export class ContextPane {
+  /** @type {Shown|null} */
+  #shown = null;
   /** @type {Float32Array|null} */
-  let weights = null;
-  /** @type {Description|null} */
-  let drawnFor = null;
+  #weights = null;
+  /** @type {{layers: number[], heads: number[], layer: ReturnType<typeof stepper>|null, head: ReturnType<typeof stepper>|null}|null} */
+  #choosers = null;
 
-  lifetime.listen(words, "click", (event) => {
-    const place = event.target.closest?.(".regard-context-word")?.dataset.unit;
-    if (place !== undefined) set({ query: units()[Number(place)].first });
-  });
-  lifetime.listen(words, "keydown", (/** @type {KeyboardEvent} */ event) => {
-    const to = steppedTo(event, Math.max(unitOf(units(), now.query), 0), units().length);
-    if (to === null) return;
-    set({ query: units()[to].first });
-    /** @type {HTMLElement|null} */ (words.querySelector('[tabindex="0"]'))?.focus();
-  });
-  const units = () => unitsOf(now.description, "word");
+  /**
+   * @param {{label: string, colours: Colours, lifetime: Lifetime, set: (chosen: Partial<import("./model.js").Selection>) => void,
+   *   text?: Node|null}} options  text: the control for the text, where it can be changed
+   */
+  constructor({ label, colours, lifetime, set, text = null }) {
+    this.label = label;
+    this.colours = colours;
+    this.set = set;
+    this.editor = text;
+    this.latest = latestOnly(lifetime);
+    this.heading = element("h2", { class: "regard-context-title" });
+    this.words = element("div", { class: "regard-context-words", role: "listbox", "aria-label": `${label}: choose a word`, "aria-orientation": "horizontal" });
+    this.list = element("ol", { class: "regard-context-bars" });
+    this.said = element("p", { class: "regard-context-said" });
+    this.note = element("p", { class: "regard-note", role: "status" });
+    this.el = element("section", { class: "regard-context-pane", "aria-label": label }, this.heading, this.words, this.said, this.list, this.note);
+    /** Layer and head, for the Adjust panel. */
+    this.choosers = element("div", { class: "regard-choosers" });
+    const here = () => Math.max(unitOf(this.#units(), this.#shown?.query ?? null), 0);
+    choosableText(this.words, { here, count: () => this.#units().length, choose: (place) => set({ query: this.#units()[place].first }) });
+  }
 
-  /** @param {{source: Source, description: Description, layer: number, head: number, query: number, measure: Measure}} shown */
-  function show(shown) {
-    now = shown;
-    const { description, source, layer, head, query, measure } = shown;
-    const model = description.model && description.model !== "given" ? ` ${description.model}` : "";
-    const text = element("bdi", { text: shortened(description.text || description.title, 90) });
-    if (drawnFor !== description)
-      replaced(heading, element("span", { class: "regard-label", text: `${label} ` }), editor ?? [text, element("span", { class: "regard-quiet", text: model })]);
-    if (drawnFor !== description) drawChoosers();
-    drawnFor = description;
-    draw();
-    const shift = description.first_query ?? 0;
-    const row = (/** @type {AbortSignal} */ signal) => /** @type {Promise<{mean: Float32Array}>} */ (
-      measure === "weight"
-        ? gatherRow(source, { layer, heads: [head], query: query - shift, by: "word", keys: units() }, signal)
-        : gather(source, { layer, heads: [head], queries: [units()[unitOf(units(), query)]], keys: units(), rows: [0, 1], columns: [0, units().length], shift, measure, words: description.words }, signal));
-    latest(
-      row,
+  #units() {
+    return this.#shown ? unitsOf(this.#shown.description, "word") : [];
+  }
+
+  /** @param {Shown} shown */
+  show(shown) {
+    const isOther = this.#shown?.description !== shown.description;
+    this.#shown = shown;
+    if (isOther) {
+      this.#weights = null;
+      this.#showTitle(shown.description);
+      this.#showChoosers(shown);
+    }
+    this.#draw();
+    this.latest(
+      (signal) => this.#row(shown, signal),
       ({ mean }) => {
-        weights = mean;
-        note.textContent = "";
-        draw();
+        this.#weights = mean;
+        this.note.textContent = "";
+        this.#draw();
       },
-      (error) => (note.textContent = error.message),
+      (error) => (this.note.textContent = error.message),
     );
   }
 
-  function drawChoosers() {
-    const { description } = now;
+  /** @param {Shown} shown @param {AbortSignal} signal @returns {Promise<{mean: Float32Array}>} */
+  #row({ source, description, layer, head, query, measure }, signal) {
+    const [units, shift] = [this.#units(), description.first_query ?? 0];
+    if (measure === "weight") return gatherRow(source, { layer, heads: [head], query: query - shift, by: "word", keys: units }, signal);
+    const asked = { queries: [units[unitOf(units, query)]], keys: units, rows: /** @type {[number, number]} */ ([0, 1]), columns: /** @type {[number, number]} */ ([0, units.length]) };
+    return gather(source, { layer, heads: [head], ...asked, shift, measure, words: description.words }, signal);
+  }
+
+  /** @param {Description} description */
+  #showTitle(description) {
+    const model = description.model && description.model !== "given" ? ` ${description.model}` : "";
+    const text = [element("bdi", { text: shortened(description.text || description.title, 90) }), element("span", { class: "regard-quiet", text: model })];
+    replaced(this.heading, element("span", { class: "regard-label", text: `${this.label} ` }), this.editor ?? text);
+  }
+
+  /** @param {Shown} shown */
+  #showChoosers({ description, layer, head }) {
     const [layers, heads] = [keptLayers(description), keptHeads(description)];
-    weights = null;
-    const number = (/** @type {string} */ name, /** @type {number} */ one) => (name === "Layer" ? numberOfLayer : numberOfHead)(description, one);
-    const chooser = (/** @type {string} */ name, /** @type {number[]} */ kept, /** @type {number} */ at, /** @type {(value: number) => void} */ choose) =>
-      kept.length > 1 ? stepper(`${label} ${name.toLowerCase()}`, kept.map((one) => `${name} ${number(name, one)}`), Math.max(kept.indexOf(at), 0), (place) => choose(kept[place])) : null;
-    current = {
-      layer: chooser("Layer", layers, now.layer, (layer) => set({ layer })),
-      head: chooser("Head", heads, now.head, (head) => set({ head })),
+    const chooser = (/** @type {string} */ name, /** @type {number[]} */ kept, /** @type {string[]} */ names, /** @type {number} */ at, /** @type {(value: number) => void} */ choose) =>
+      kept.length > 1 ? stepper(`${this.label} ${name}`, names, Math.max(kept.indexOf(at), 0), (place) => choose(kept[place])) : null;
+    this.#choosers = {
       layers,
       heads,
+      layer: chooser("layer", layers, layers.map((one) => `${this.label}: layer ${numberOfLayer(description, one)}`), layer, (one) => this.set({ layer: one })),
+      head: chooser("head", heads, heads.map((one) => `${this.label}: head ${numberOfHead(description, one)}`), head, (one) => this.set({ head: one })),
     };
-    replaced(choosers, current.layer?.el, current.head?.el);
-  }
-  /** @type {any} */
-  let current = null;
-
-  function draw() {
-    const { query } = now;
-    const all = units();
-    const own = unitOf(all, query);
-    current?.layer?.set(current.layers.indexOf(now.layer));
-    current?.head?.set(current.heads.indexOf(now.head));
-    const skip = (/** @type {number} */ place) => all[place].sink || place === own;
-    const usable = weights?.length === all.length ? weights : null;
-    const top = now.measure === "norm" && usable ? Math.max(...usable, 1e-9) : 1;
-    const masking = maskingOf(now.description, now);
-    const focused = words.contains(focusedBeside(words));
-    replaced(
-      words,
-      all.slice(0, TEXT).map((unit, place) => {
-        const weight = usable ? usable[place] : 0;
-        const isHidden = own >= 0 && isMasked(masking, [all[own].first, all[own].last], [unit.first, unit.last]);
-        const word = wordElement(unit.text, {
-          class: "regard-context-word",
-          role: "option",
-          "data-unit": place,
-          "aria-selected": String(place === own),
-          tabindex: place === own ? "0" : "-1",
-          "data-special": unit.special || null,
-          title: !usable ? null : isHidden ? "masked" : printedNumber(weight, 3),
-        });
-        word.setAttribute("aria-label", `${shortened(unit.text, 40)}${!usable ? "" : isHidden ? ", masked" : `, ${printedNumber(weight, 2)}`}`);
-        const colour = colours.shade(Math.min(1, weight / top));
-        word.style.background = colour;
-        word.style.color = colours.contrast(colour);
-        return word;
-      }),
-      all.length > TEXT ? " …" : null,
-    );
-    if (focused) /** @type {HTMLElement|null} */ (words.querySelector('[tabindex="0"]'))?.focus();
-    const best = usable ? strongest(usable, SHOWN, { skip }) : [];
-    replaced(said, wordElement(all[own]?.text ?? "", { class: "regard-word" }), best.length ? `${verbOf(now.measure)}(itself and sinks left out)` : "");
-    replaced(
-      list,
-      best.map((place) => {
-        const bar = element("i");
-        bar.style.transform = `scaleX(${Math.min(1, usable ? usable[place] / top : 0).toFixed(4)})`;
-        return element(
-          "li",
-          {},
-          element(
-            "div",
-            { class: "regard-context-bar" },
-            wordElement(all[place].text, { class: "regard-words-name" }, 18),
-            element("span", { class: "regard-words-bar", "aria-hidden": "true" }, bar),
-            element("span", { class: "regard-words-number", text: printedNumber(usable ? usable[place] : 0, 2) }),
-          ),
-        );
-      }),
-    );
-    const sinks = all.filter((unit) => unit.sink);
-    const taken = usable ? all.reduce((sum, unit, place) => sum + (unit.sink ? usable[place] : 0), 0) : 0;
-    const { listed, several } = sinksOf(sinks);
-    if (usable && sinks.length && now.measure !== "norm") note.textContent = `${listed} ${several ? "take" : "takes"} ${printedNumber(taken, 2)}.`;
+    replaced(this.choosers, this.#choosers.layer?.el, this.#choosers.head?.el);
   }
 
-  return { el, show, rows: () => (weights && now ? units().map((unit, place) => [unit.text, weights?.[place] ?? null]) : []) };
+  #draw() {
+    if (!this.#shown) return;
+    const { layer, head, measure } = this.#shown;
+    const pane = paneOf(this.#shown, this.#weights);
+    this.#choosers?.layer?.set(this.#choosers.layers.indexOf(layer));
+    this.#choosers?.head?.set(this.#choosers.heads.indexOf(head));
+    replacedOptions(this.words, pane.words.map((word) => this.#wordOf(word, word.place === pane.own)), pane.isCut ? " …" : null);
+    replaced(this.said, wordElement(pane.name, { class: "regard-word" }), pane.bars.length ? `${verbOf(measure)}(itself and sinks left out)` : "");
+    replaced(this.list, pane.bars.map(barOf));
+    const { listed, several } = sinksOf(pane.sinks);
+    if (pane.taken !== null && pane.sinks.length) this.note.textContent = `${listed} ${several ? "take" : "takes"} ${printedNumber(pane.taken, 2)}.`;
+  }
+
+  /** @param {Pane["words"][number]} word @param {boolean} isOwn */
+  #wordOf({ place, unit, weight, share, isHidden }, isOwn) {
+    const colour = this.colours.shade(share);
+    const said = weight === null ? "" : isHidden ? ", masked" : `, ${printedNumber(weight, 2)}`;
+    return wordElement(unit.text, {
+      class: "regard-context-word",
+      role: "option",
+      "data-place": place,
+      "aria-selected": String(isOwn),
+      "aria-label": `${shortened(unit.text, 40)}${said}`,
+      tabindex: isOwn ? "0" : "-1",
+      "data-special": unit.special || null,
+      title: weight === null ? null : isHidden ? "masked" : printedNumber(weight, 3),
+      style: { background: colour, color: this.colours.contrast(colour) },
+    });
+  }
+}
+
+/** @param {Pane["bars"][number]} bar */
+function barOf({ text, weight, share }) {
+  return element(
+    "li",
+    { class: "regard-context-bar" },
+    wordElement(text, { class: "regard-words-name" }, 18),
+    element("span", { class: "regard-words-bar", "aria-hidden": "true" }, element("i", { style: { transform: `scaleX(${share.toFixed(4)})` } })),
+    element("span", { class: "regard-words-number", text: printedNumber(weight, 2) }),
+  );
 }

@@ -1,16 +1,18 @@
 /** In context: one word in two texts side by side, and how its vector moves apart, layer by layer. */
-import { uniqueId } from "../../elements/controls.js";
+import { optionRow, uniqueId } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { quoted } from "../../page/provenance.js";
-import { keptHeads, keptLayers, numberOfLayer, tokenOfName } from "../../page/state.js";
+import { numberOfLayer } from "../../page/state.js";
 import { printable, unitOf, unitsOf } from "../../elements/words.js";
 import { movesChart, movesTable } from "./chart.js";
-import { PAIRS, comparedText, movesOf, otherWord, saidOfMoves, sameWord, sharedWord } from "./model.js";
+import { PAIRS, comparedText, movesOf, queryHere, saidOfMoves, selectionThere } from "./model.js";
 import { measureOf } from "../../page/measures.js";
-import { makePane } from "./pane.js";
+import { ContextPane } from "./pane.js";
 
 const QUICK = 250; // milliseconds after the last key
+const WIDEST = 860; // pixels of the chart
+const OWN = ["layer", "head", "query", "measure", "context_text", "context_model", "context_layer", "context_head", "context_word"];
 
 export const inContext = {
   name: "context",
@@ -22,216 +24,208 @@ export const inContext = {
 };
 
 /** @param {Context} context @returns {Drawn} */
-function drawContext({ el, source, description, state, colours, announce, lifetime, services }) {
-  const [latest, latestMoves] = [latestOnly(lifetime), latestOnly(lifetime)];
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
+function drawContext(context) {
+  const shown = new ContextPicture(context);
+  const { description } = context;
+  return {
+    ready: shown.ready,
+    cleanUp() {},
+    adjust: [shown.left.choosers, shown.right.choosers, shown.models],
+    about: `The same word gets another vector in another text: every layer adds what it has looked up.${shown.canCompare ? "" : " This page holds one text: compare two of its words."}`,
+    table: () => shown.table(),
+    origin: () => ({ source: printable(description.source ?? description.model), compared: shown.compared }), // of no measure
+  };
+}
+
+class ContextPicture {
+  #drawnOnce = () => {};
+  #stopWaiting = () => {};
   /** @type {import("../../page/views.js").Other|null} the reading on the right; null: the same as on the left */
-  let other = services.beside ?? null;
-  let asked = ""; // text and model of `other`
-  let stopWaiting = () => {};
+  #other = null;
+  #asked = ""; // text and model of `#other`
   /** @type {{cosine: number, distance: number}[]|null} */
-  let moves = null;
-  let compared = ""; // the two words, for exports
-  let width = 0;
-  lifetime.add(() => other !== services.beside && other?.close());
+  #moves = null;
+  #width = 0;
+  compared = ""; // the two words, for exports
 
-  const canRead = Boolean(services.read);
-  const ids = { text: uniqueId("text"), model: uniqueId("model") };
-  const input = element("input", { id: ids.text, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
-  const model = element("select", { id: ids.model, class: "regard-select", onchange: typed });
-  const editor = canRead
-    ? element(
-        "div",
-        { class: "regard-context-editor" },
-        element("label", { for: ids.text, class: "regard-unseen", text: "Text on the right" }),
-        input,
-        element("label", { for: ids.model, class: "regard-unseen", text: "Model on the right" }),
-        model,
-      )
-    : null;
-  const left = makePane({ label: "Here", colours, lifetime, set: (chosen) => state.set(chosen) });
-  const right = makePane({ label: "There", colours, lifetime, set: setRight, text: editor });
-  const examples = element(
-    "div",
-    { class: "regard-studio-examples", role: "group", "aria-label": "Examples" },
-    element("span", { class: "regard-label", text: "Try", "aria-hidden": "true" }),
-    PAIRS.map((pair) => element("button", { type: "button", class: "regard-studio-example", text: pair.name, onclick: () => openPair(pair) })),
-  );
-  const problem = element("p", { class: "regard-error", role: "alert", hidden: true });
-  const said = element("p", { class: "regard-context-moved" });
-  const chart = element("div", { class: "regard-context-moves" });
-  const table = element("div");
-  const heading = element("h2", { class: "regard-arch-heading", text: "The word's vector, layer by layer" });
-  const vectors = element("section", { "aria-label": "How far the vectors move apart" }, heading, said, chart, table);
-  replaced(
-    el,
-    element("p", {
-      class: "regard-lead",
-      text: `Every layer adds what a word has looked up to its vector. So the same word gets another vector in another text${canRead || other ? ": compare two" : ". This page holds one text: compare two of its words"}.`,
-    }),
-    canRead && services.show ? examples : null,
-    problem,
-    element("div", { class: "regard-context-panes" }, left.el, right.el),
-    vectors,
-  );
-  lifetime.resized(vectors, (entry) => {
-    const next = Math.min(860, Math.floor(entry.contentRect.width));
-    if (next === width) return;
-    width = next;
-    drawMoves();
-  });
+  /** @param {Context} context */
+  constructor({ el, source, description, state, colours, announce, lifetime, services }) {
+    this.source = source;
+    this.description = description;
+    this.state = state;
+    this.colours = colours;
+    this.announce = announce;
+    this.lifetime = lifetime;
+    this.services = services;
+    this.#other = services.beside ?? null;
+    /** @type {Promise<void>} */
+    this.ready = new Promise((done) => (this.#drawnOnce = done));
+    this.latest = latestOnly(lifetime);
+    this.latestMoves = latestOnly(lifetime);
+    this.canCompare = Boolean(services.read || this.#other);
+    const ids = { text: uniqueId("text"), model: uniqueId("model") };
+    const typed = () => this.#typed();
+    this.input = element("input", { id: ids.text, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
+    const editor = services.read ? [element("label", { for: ids.text, class: "regard-unseen", text: "Text on the right" }), this.input] : null;
+    this.model = element("select", { id: ids.model, class: "regard-select", onchange: typed });
+    this.models = element("div", { class: "regard-bar-group", hidden: true }, element("label", { for: ids.model, class: "regard-label", text: "Model on the right" }), this.model);
+    this.left = new ContextPane({ label: "Here", colours, lifetime, set: (chosen) => state.set(chosen) });
+    this.right = new ContextPane({ label: "There", colours, lifetime, set: (chosen) => this.#setRight(chosen), text: editor && element("div", { class: "regard-context-editor" }, editor) });
+    this.problem = element("p", { class: "regard-error", role: "alert", hidden: true });
+    this.said = element("p", { class: "regard-context-moved" });
+    this.chart = element("div", { class: "regard-context-moves" });
+    this.numbers = element("div");
+    const heading = element("h2", { class: "regard-arch-heading", text: "The word's vector, layer by layer" });
+    this.vectors = element("section", { "aria-label": "How far the vectors move apart" }, heading, this.said, this.chart, this.numbers);
+    const examples = optionRow("Try", PAIRS.map(({ name }) => name), -1, (place) => this.#openPair(PAIRS[place]));
+    replaced(el, services.read && services.show ? examples.el : null, this.problem, element("div", { class: "regard-context-panes" }, this.left.el, this.right.el, this.vectors));
+    this.#begin();
+  }
 
-  const wanted = () => ({ text: state.get().context_text ?? comparedText(description.text), model: state.get().context_model ?? description.model });
-
-  function typed() {
-    stopWaiting();
-    stopWaiting = lifetime.after(QUICK, () => {
-      const usual = comparedText(description.text);
-      state.set({
-        context_text: input.value === usual ? null : input.value,
-        context_model: model.value === description.model ? null : model.value,
-        context_word: null,
-      });
+  #begin() {
+    const { lifetime, services, state } = this;
+    lifetime.add(() => this.#other !== services.beside && this.#other?.close());
+    lifetime.resized(this.vectors, (entry) => {
+      const width = Math.min(WIDEST, Math.floor(entry.contentRect.width));
+      if (width === this.#width) return;
+      this.#width = width;
+      this.#drawMoves();
     });
+    if (services.read) services.models?.().then((names) => !lifetime.ended && this.#showModels(names), () => {});
+    lifetime.add(state.listen((now, before) => OWN.some((name) => now[name] !== before[name]) && this.#load()));
+    this.#load();
+  }
+
+  /** @param {string[]} names */
+  #showModels(names) {
+    const all = [...new Set([this.description.model, ...names])];
+    replaced(this.model, all.map((name) => element("option", { value: name, text: name })));
+    this.model.value = this.#wanted().model;
+    this.models.hidden = all.length < 2;
+  }
+
+  #wanted() {
+    const { context_text: text, context_model: model } = this.state.get();
+    return { text: text ?? comparedText(this.description.text), model: model ?? this.description.model };
+  }
+
+  #typed() {
+    this.#stopWaiting();
+    this.#stopWaiting = this.lifetime.after(QUICK, () =>
+      this.state.set({
+        context_text: this.input.value === comparedText(this.description.text) ? null : this.input.value,
+        context_model: this.model.value === this.description.model ? null : this.model.value || null,
+        context_word: null,
+      }),
+    );
   }
 
   /** @param {typeof PAIRS[0]} pair */
-  function openPair(pair) {
-    state.set({ context_text: null, context_word: null, context_layer: null, context_head: null });
-    if (description.text === pair.texts[0]) return void state.set({ query: description.start?.query ?? null });
-    services.show?.(pair.texts[0]);
+  #openPair(pair) {
+    this.state.set({ context_text: null, context_word: null, context_layer: null, context_head: null });
+    if (this.description.text === pair.texts[0]) this.state.set({ query: this.description.start?.query ?? null });
+    else this.services.show?.(pair.texts[0]);
   }
 
   /** The reading on the right. */
-  function there() {
-    return other ?? { source, description, close: () => {} };
+  #there() {
+    return this.#other ?? { source: this.source, description: this.description };
   }
 
-  /** Layer, head and word on the right: chosen, or as on the left. */
-  function chosenThere() {
-    const { description: of } = there();
-    const { layer, head, context_layer: ownLayer, context_head: ownHead, context_word: word } = state.get();
-    const fits = (/** @type {number[]} */ kept, /** @type {number} */ own, /** @type {number} */ same) => (kept.includes(own) ? own : kept.includes(same) ? same : kept[0]);
-    const named = typeof word === "string" || typeof word === "number" ? tokenOfName(String(word), of) : undefined;
-    return {
-      layer: fits(keptLayers(of), ownLayer, layer),
-      head: fits(keptHeads(of), ownHead, head),
-      query: named !== undefined && named < of.tokens.length ? named : other ? sameWord(wordHere(), of) : otherWord(wordHere(), of),
-    };
+  #queryHere() {
+    return queryHere(this.state.get().query, this.description, this.#other?.description ?? null);
   }
 
-  function queryHere() {
-    const { query } = state.get();
-    const isChosen = query !== null && query !== description.start?.query;
-    const shared = other && !isChosen ? sharedWord(description, other.description) : null;
-    return shared ?? query ?? sameWord(null, description);
+  /** The words that are compared. */
+  #words() {
+    const units = unitsOf(this.description, "word");
+    const here = units[unitOf(units, this.#queryHere())];
+    const { description: of } = this.#there();
+    const there = selectionThere(this.state.get(), here?.text ?? null, of, Boolean(this.#other));
+    const unitsThere = unitsOf(of, "word");
+    return { here, there, word: unitsThere[unitOf(unitsThere, there.query)] };
   }
 
-  function wordHere() {
-    const units = unitsOf(description, "word");
-    return units[unitOf(units, queryHere())]?.text ?? null;
-  }
-
-  /** @param {Partial<Chosen>} chosen */
-  function setRight({ layer, head, query }) {
-    if (layer !== undefined) state.set({ context_layer: layer });
-    if (head !== undefined) state.set({ context_head: head });
-    if (query !== undefined) state.set({ context_word: String(query) });
+  /** @param {Partial<import("./model.js").Selection>} chosen */
+  #setRight({ layer, head, query }) {
+    if (layer !== undefined) this.state.set({ context_layer: layer });
+    if (head !== undefined) this.state.set({ context_head: head });
+    if (query !== undefined) this.state.set({ context_word: String(query) });
   }
 
   /** Reads the text on the right, where it is another one. */
-  function load() {
-    const { text, model: name } = wanted();
+  #load() {
+    const { description, input, services } = this;
+    const { text, model: name } = this.#wanted();
     const key = text.trim() && (text !== description.text || name !== description.model) ? `${name}\n${text}` : "";
     if (input.value !== text && focusedBeside(input) !== input) input.value = text;
-    if (!canRead || key === asked) return show();
-    asked = key;
-    if (!key) {
-      other?.close();
-      other = null;
-      return show();
-    }
-    latest(
-      (signal) => /** @type {NonNullable<Services["read"]>} */ (services.read)(text, { model: name, signal }),
-      (found) => {
-        if (other !== services.beside) other?.close();
-        other = found;
-        problem.hidden = true;
-        show();
-      },
+    const read = services.read;
+    if (!read || key === this.#asked) return this.#show();
+    this.#asked = key;
+    if (!key) return this.#setOther(null);
+    this.latest(
+      (signal) => read(text, { model: name, signal }),
+      (found) => this.#setOther(found),
       (error) => {
-        problem.hidden = false;
-        problem.textContent = error.message;
-        show();
+        this.problem.hidden = false;
+        this.problem.textContent = error.message;
+        this.#show();
       },
     );
   }
 
-  function show() {
-    const { layer, head } = state.get();
-    left.show({ source, description, layer, head, query: queryHere(), measure: measureOf(state.get(), description) });
-    right.show({ ...there(), ...chosenThere(), measure: measureOf(state.get(), there().description) });
-    loadMoves();
-    drawnOnce();
+  /** @param {import("../../page/views.js").Other|null} other */
+  #setOther(other) {
+    if (this.#other !== this.services.beside) this.#other?.close();
+    this.#other = other;
+    this.problem.hidden = true;
+    this.#show();
   }
 
-  function loadMoves() {
-    const units = unitsOf(description, "word");
-    const { description: of, source: ask } = there();
-    const unitsThere = unitsOf(of, "word");
-    const [one, two] = [units[unitOf(units, queryHere())], unitsThere[unitOf(unitsThere, chosenThere().query)]];
-    compared = one && two ? `${printable(one.text)} with ${printable(two.text)} in ${quoted(printable(of.text))}` : "";
-    const both = description.has.includes("states") && of.has.includes("states");
-    vectors.hidden = !both || !one || !two;
-    if (vectors.hidden) return;
-    const pieces = (/** @type {TokenRange} */ { first, last }) => Array.from({ length: last - first }, (_, piece) => first + piece);
-    latestMoves(
-      (signal) => Promise.all([source.ask("states", { tokens: pieces(one) }, { signal }), ask.ask("states", { tokens: pieces(two) }, { signal })]),
-      ([here, there]) => {
-        const [a, b] = [here.arrays.state, there.arrays.state];
-        moves = description.model === of.model ? movesOf(a.toFloat32(), b.toFloat32(), a.shape, b.shape) : null;
-        said.textContent = moves ? saidOfMoves(moves, one.text, two.text, !other) : "The two texts were read by different models, whose vectors cannot be compared: compare the attention above.";
-        drawMoves();
-        announce(said.textContent);
+  #show() {
+    const { source, description, state } = this;
+    const { layer, head } = state.get();
+    const there = this.#there();
+    this.left.show({ source, description, layer, head, query: this.#queryHere(), measure: measureOf(state.get(), description) });
+    this.right.show({ ...there, ...this.#words().there, measure: measureOf(state.get(), there.description) });
+    this.#loadMoves();
+    this.#drawnOnce();
+  }
+
+  #loadMoves() {
+    const { description, source, said } = this;
+    const { description: of, source: ask } = this.#there();
+    const { here: one, word: two } = this.#words();
+    this.compared = one && two ? `${printable(one.text)} with ${printable(two.text)} in ${quoted(printable(of.text))}` : "";
+    this.vectors.hidden = !description.has.includes("states") || !of.has.includes("states") || !one || !two;
+    if (this.vectors.hidden) return;
+    const tokens = (/** @type {TokenRange} */ { first, last }) => Array.from({ length: last - first }, (_, piece) => first + piece);
+    this.latestMoves(
+      (signal) => Promise.all([source.ask("states", { tokens: tokens(one) }, { signal }), ask.ask("states", { tokens: tokens(two) }, { signal })]),
+      (found) => {
+        const [here, there] = found.map(({ arrays }) => arrays.state);
+        this.#moves = description.model === of.model ? movesOf(here.toFloat32(), there.toFloat32(), here.shape, there.shape) : null;
+        said.textContent = this.#moves ? saidOfMoves(this.#moves, one.text, two.text, !this.#other) : "The two texts were read by different models, whose vectors cannot be compared: compare the attention above.";
+        this.#drawMoves();
+        this.announce(said.textContent);
       },
       (error) => (said.textContent = error.message),
     );
   }
 
-  function drawMoves() {
-    replaced(chart, moves && width > 120 ? movesChart(moves, width, colours, state.get().layer) : []);
-    replaced(table, moves ? movesTable(moves) : []);
+  #drawMoves() {
+    const moves = this.#moves;
+    replaced(this.chart, moves && this.#width > 120 ? movesChart(moves, this.#width, this.colours, this.state.get().layer) : []);
+    replaced(this.numbers, moves ? movesTable(moves) : []);
   }
 
-  if (services.models)
-    services.models().then(
-      (names) => {
-        if (lifetime.ended) return;
-        replaced(model, [...new Set([description.model, ...names])].map((name) => element("option", { value: name, text: name })));
-        model.value = wanted().model;
-        model.hidden = model.options.length < 2;
-      },
-      () => (model.hidden = true),
-    );
-
-  lifetime.add(
-    state.listen((now, before) => {
-      const names = ["layer", "head", "query", "measure", "context_text", "context_model", "context_layer", "context_head", "context_word"];
-      if (names.some((name) => now[name] !== before[name])) load();
-    }),
-  );
-  load();
-
-  return {
-    ready,
-    cleanUp() {},
-    table: () => ({
-      title: said.textContent ?? "",
+  /** @returns {import("../../page/export.js").Table} */
+  table() {
+    const state = (/** @type {number} */ place) => (place ? `after layer ${numberOfLayer(this.description, place - 1)}` : "before the first layer");
+    return {
+      title: this.said.textContent ?? "",
       columns: ["state", "cosine", "distance"],
-      rows: (moves ?? []).map(({ cosine, distance }, place) => [place ? `after layer ${numberOfLayer(description, place - 1)}` : "before the first layer", cosine, distance]),
-    }),
-    origin: () => ({ source: printable(description.source ?? description.model), compared }), // of no measure
-  };
+      rows: (this.#moves ?? []).map(({ cosine, distance }, place) => [state(place), cosine, distance]),
+    };
+  }
 }

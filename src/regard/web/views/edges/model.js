@@ -2,6 +2,8 @@
 import { isMasked, maskingOf } from "../../maths/masking.js";
 
 /** @typedef {"all"|"layer"|"head"} Where  in all layers, in one layer, in one head of it */
+/** @type {Where[]} */
+export const WHERE = ["all", "layer", "head"];
 
 /** @param {unknown} value @returns {Where} */
 export function whereOf(value) {

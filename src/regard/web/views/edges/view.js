@@ -1,5 +1,5 @@
 /** One link is cut: a word may not look at another, in one head, in one layer or in all; and what that changes. */
-import { segments } from "../../elements/controls.js";
+import { optionRow, replacedOptions } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { unitOf, unitsOf } from "../../elements/words.js";
 import { countsOf } from "../../maths/votes.js";
@@ -8,7 +8,7 @@ import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
 import { makeOutcome } from "../matter/outcome.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
-import { asksFor, canLook, controlKey, firstKey, whereOf } from "./model.js";
+import { WHERE, asksFor, canLook, controlKey, firstKey, whereOf } from "./model.js";
 
 const ABOUT = "Forbid one word to look at another, and see what changes.";
 
@@ -53,14 +53,8 @@ function drawEdges(context) {
   function showPlaces() {
     const { layer, head } = state.get();
     const name = nameOfHead({ layer, head }, description);
-    const options = [
-      { value: "all", text: "In all layers" },
-      { value: "layer", text: `Only in layer ${numberOfLayer(description, layer)}` },
-      { value: "head", text: `Only in ${name.replace(/^./, (letter) => letter.toLowerCase())}` },
-    ];
-    const focused = places.contains(document.activeElement);
-    replaced(places, segments("Where", options, where(), (value) => state.set({ edge_where: value === "all" ? undefined : value })).el);
-    if (focused) /** @type {HTMLElement|null} */ (places.querySelector("input:checked"))?.focus();
+    const texts = ["All layers", `Layer ${numberOfLayer(description, layer)}`, name];
+    replacedOptions(places, optionRow("Where", texts, WHERE.indexOf(where()), (place) => state.set({ edge_where: place ? WHERE[place] : undefined })).el);
   }
 
   function update() {

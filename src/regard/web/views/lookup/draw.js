@@ -36,10 +36,10 @@ export function makeControls(all, state, shown) {
   ];
   const by = segments("Compare keys by", ways, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) => element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
-  const el = element("div", { class: "regard-lookup-controls" }, field(ids.example, "Dictionary", example), field(ids.query, "Query", query), field(ids.similarity, "Similarity", similarity), heat.el);
   return {
-    el,
-    by: by.el,
+    el: element("div", { class: "regard-lookup-controls" }, field(ids.query, "Query", query), heat.el),
+    /** For the Adjust panel. */
+    adjust: [element("div", { class: "regard-lookup-choices" }, field(ids.example, "Dictionary", example), field(ids.similarity, "Similarity", similarity)), by.el],
     /** @param {number} place of the dictionary @param {ReturnType<typeof import("./dictionary.js").settingsOf>} settings */
     show(place, { query: asked, how, place: at, meaning }) {
       example.value = String(place);
@@ -110,20 +110,4 @@ export function resultLines(shown, answer, asked) {
     const value = values.flatMap((text, place) => [place ? " or " : "", isText ? wordElement(text, {}, LONGEST) : text]);
     return [element("dt", { text: name }), element("dd", {}, element("span", { class: "regard-lookup-value" }, value), note ? element("span", { class: "regard-note", text: note }) : null)];
   });
-}
-
-/** From the dictionary to the sentence. @param {Description} description @param {State} state @param {HTMLElement} el */
-export function handOver({ kind, has = [] }, state, el) {
-  if (kind === "lookup") return null;
-  const panel = el.parentElement;
-  const go = () => {
-    state.set({ view: has.includes("vectors") ? "steps" : "sentence" });
-    panel?.focus();
-  };
-  return element(
-    "p",
-    { class: "regard-lookup-next" },
-    "In attention, queries, keys and values are computed from the words themselves. ",
-    button("Now the sentence's own queries and keys", go),
-  );
 }

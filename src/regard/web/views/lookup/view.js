@@ -4,10 +4,11 @@ import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber, rowOf } from "../../maths/numbers.js";
 import { printable } from "../../elements/words.js";
 import { answerHere, comparisonOf, dictionaries, originOf, placeIn, settingsOf } from "./dictionary.js";
-import { LONGEST, formulaOf, handOver, makeControls, makeTable, remarksOf, resultLines } from "./draw.js";
+import { LONGEST, formulaOf, makeControls, makeTable, remarksOf, resultLines } from "./draw.js";
 import { shares, similarities } from "./model.js";
 
-const LEAD = "A dictionary returns the value whose key equals the query. A soft look-up weights every value by the similarity of its key. That is attention.";
+const ABOUT = "A dictionary returns the value whose key equals the query. A soft look-up weights every value by the similarity of its key. That is attention.";
+const NEXT = "In attention, queries, keys and values are computed from the words themselves: One number shows how.";
 
 export const lookup = {
   name: "lookup",
@@ -59,21 +60,20 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
   /** @type {import("./dictionary.js").Answer|null} */
   let answer = null;
   const controls = makeControls(all, state, shown);
-  const comparison = element("span", { class: "regard-note" });
+  const comparison = element("p", { class: "regard-note regard-lookup-by" });
   const formula = element("p", { class: "regard-lookup-formula" });
   const said = element("p", { class: "regard-note regard-lookup-said", role: "status" });
   const table = makeTable();
   const results = element("dl", { class: "regard-lookup-results" });
   replaced(
     el,
-    element("p", { class: "regard-lookup-lead", text: LEAD }),
     controls.el,
-    element("div", { class: "regard-lookup-by" }, controls.by, comparison),
+    comparison,
     formula,
     element("div", { class: "regard-wide" }, table.el),
     said,
     results,
-    handOver(description, state, el),
+    description.kind === "lookup" ? null : element("p", { class: "regard-note", text: NEXT }),
   );
 
   function compute() {
@@ -117,6 +117,8 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
 
   return {
     cleanUp() {},
+    adjust: controls.adjust,
+    about: ABOUT,
     table: () => ({
       title: `SELECT value WHERE key ≈ ${settings().query}`,
       columns: ["query", "key", "value", "similarity", "probability"],

@@ -1,6 +1,7 @@
 /** What the output view shows. Pure functions. */
 import { printedNumber } from "../../maths/numbers.js";
 import { bitsOf, probabilities } from "../../maths/sampling.js";
+import { shortened } from "../../elements/words.js";
 
 export const USUAL = Object.freeze({ temperature: 1, topK: null, topP: null });
 export const SHOWN = 12; // tokens listed at first
@@ -89,4 +90,32 @@ export function similarTexts(vectors, texts) {
   return others
     .map((vector, place) => ({ text: texts[place], place, cosine: sumOf(Float64Array.from(own, (one, at) => one * vector[at]), own.length) }))
     .sort((one, other) => other.cosine - one.cosine || one.place - other.place);
+}
+
+const TEXT = 400; // tokens of the text shown at once
+
+/**
+ * The tokens of the text around a position, each with what the model expected.
+ * @param {Description} description @param {{probability: Float32Array, rank: Float32Array}|null} likelihood @param {number} at
+ */
+export function textOf({ tokens, joined = [], given }, likelihood, at) {
+  const first = Math.max(0, Math.min(at - TEXT / 2, tokens.length - TEXT));
+  const joins = new Set(joined);
+  const words = tokens.slice(first, first + TEXT).map((text, offset) => {
+    const place = first + offset;
+    const probability = likelihood ? likelihood.probability[place] : NaN;
+    const isKnown = !Number.isNaN(probability);
+    const isWritten = given !== null && given !== undefined && place >= given;
+    const written = isWritten ? ", written by the model" : "";
+    return {
+      place,
+      text,
+      isJoined: joins.has(place),
+      isWritten,
+      surprise: surprise(probability),
+      label: `${shortened(text, 40)}${isKnown ? `, probability ${printedNumber(probability, 3)}` : ""}${written}`,
+      title: isKnown ? `probability ${printedNumber(probability, 3)}, number ${Number(likelihood?.rank[place]) + 1} of what was expected${written}` : "",
+    };
+  });
+  return { words, before: first > 0, after: first + TEXT < tokens.length };
 }

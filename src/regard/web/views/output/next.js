@@ -1,6 +1,6 @@
 /** The probabilities of the next token, under temperature, top k and top p. */
-import { slider } from "../../elements/controls.js";
-import { element, replaced } from "../../elements/elements.js";
+import { choosable, replacedOptions, slider } from "../../elements/controls.js";
+import { button, element, replaced } from "../../elements/elements.js";
 import { printedCount, printedNumber } from "../../maths/numbers.js";
 import { shortened, wordElement } from "../../elements/words.js";
 import { LAST_K, SHOWN, isUsual, likelyTokens, nameOfToken, saidOfBits, settingsOf, topKAt } from "./model.js";
@@ -13,26 +13,8 @@ const MORE = 100; // tokens listed on request
  * @typedef {{header: Frame["header"], logits: Float32Array, word: string}} Likelihoods
  */
 
-/**
- * @param {{state: State, take: ((token: Token) => void)|null}} options  take: the token is appended
- *   to the text, where the host can read it
- */
-export function makeNext({ state, take }) {
-  const heading = element("h2", { class: "regard-output-heading" });
-  const list = element("ol", { class: "regard-output-bars" });
-  const said = element("p", { class: "regard-note" });
-  const bits = element("p", { class: "regard-output-bits" });
-  let count = SHOWN;
-  /** @type {Likelihoods|null} */
-  let now = null;
-  const more = element("button", {
-    type: "button",
-    class: "regard-link",
-    onclick: () => {
-      count = count === SHOWN ? MORE : SHOWN;
-      draw();
-    },
-  });
+/** How the next token is sampled, for the Adjust panel. @param {State} state */
+export function makeSampling(state) {
   const temperature = slider(
     "Temperature",
     { least: 0, most: 2, step: 0.05, value: 1, said: (value) => (value === 0 ? "0, the most likely" : printedNumber(value, 2)) },
@@ -48,54 +30,62 @@ export function makeNext({ state, take }) {
     { least: 0.05, most: 1, step: 0.01, value: 1, said: (value) => (value >= 1 ? "1, all tokens" : printedNumber(value, 2)) },
     (value) => state.set({ output_top_p: value >= 1 ? null : Number(value.toFixed(2)) }),
   );
-  const reset = element("button", {
-    type: "button",
-    class: "regard-button",
-    text: "Reset",
-    onclick: () => state.set({ output_temperature: null, output_top_k: null, output_top_p: null }),
-  });
-  const controls = element(
-    "section",
-    { class: "regard-output-sliders", "aria-label": "Sampling" },
-    element("div", { class: "regard-what-if-title" }, element("h2", { class: "regard-subtitle", text: "How it is sampled" }), reset),
-    temperature.el,
-    topK.el,
-    topP.el,
-    bits,
-  );
-  const el = element("section", { class: "regard-output-next", "aria-label": "Next token" }, heading, list, more, said);
+  const reset = button("Reset", () => state.set({ output_temperature: null, output_top_k: null, output_top_p: null }));
+  return {
+    el: element("div", { class: "regard-output-sliders", role: "group", "aria-label": "Sampling" }, temperature.el, topK.el, topP.el, reset),
+    /** @param {Settings} settings */
+    set(settings) {
+      temperature.set(settings.temperature);
+      topK.set(settings.topK ?? LAST_K);
+      topP.set(settings.topP ?? 1);
+      reset.disabled = isUsual(settings);
+    },
+  };
+}
+
+/**
+ * @param {{state: State, take: ((token: Token) => void)|null}} options  take: the token is appended
+ *   to the text, where the host can read it
+ */
+export function makeNext({ state, take }) {
+  const heading = element("h2", { class: "regard-output-heading" });
+  const list = element("div", { class: "regard-output-bars", role: take ? "listbox" : null, "aria-label": take && "The most likely tokens: choose one to append it" });
+  const said = element("p", { class: "regard-note" });
+  const bits = element("p", { class: "regard-note" });
+  let count = SHOWN;
+  /** @type {Likelihoods|null} */
+  let now = null;
+  const more = button("", () => {
+    count = count === SHOWN ? MORE : SHOWN;
+    draw();
+  }, { class: "regard-link" });
+  const el = element("section", { class: "regard-output-next", "aria-label": "Next token" }, heading, bits, list, more, said);
+  if (take) choosable(list, (place) => now && take(now.header.tokens[place]));
 
   function draw() {
     if (!now) return;
     const settings = settingsOf(state.get());
     const { header, logits, word } = now;
     const { rows, kept, bits: undecided, rest, restShare, vocabulary } = likelyTokens(logits, header.tokens, settings, count);
-    temperature.set(settings.temperature);
-    topK.set(settings.topK ?? LAST_K);
-    topP.set(settings.topP ?? 1);
-    reset.disabled = isUsual(settings);
     replaced(heading, "After ", wordElement(word, { class: "regard-word" }, 24), ", the model expects");
     bits.textContent = settings.temperature === 0 ? "Always the most likely token." : `${saidOfBits(undecided)}.`;
     const most = Math.max(...rows.map((row) => Math.max(row.probability, row.share)), 1e-9);
-    replaced(list, rows.map((row) => rowOf(row, most, settings)), restRow(rest, restShare, vocabulary - rows.length, most, settings));
+    replacedOptions(list, rows.map((row, place) => rowOf(row, place, most, settings)), restRow(rest, restShare, vocabulary - rows.length, most, settings));
     more.textContent = count === SHOWN ? `Show ${Math.min(MORE, vocabulary)} tokens` : `Only the ${SHOWN} most likely`;
     more.hidden = header.tokens.length <= SHOWN;
     said.textContent = saidOfSampling(settings, kept, vocabulary, header.follows);
   }
 
-  /** @param {ReturnType<typeof likelyTokens>["rows"][number]} row @param {number} most @param {Settings} settings */
-  function rowOf(row, most, settings) {
-    const name = nameOfToken(row);
-    const shown = [wordElement(name, { class: "regard-output-token" }, 24), ...barsOf(row.probability, row.share, most, settings)];
+  /** @param {ReturnType<typeof likelyTokens>["rows"][number]} row @param {number} place @param {number} most @param {Settings} settings */
+  function rowOf(row, place, most, settings) {
     const changed = isUsual(settings) ? "" : row.isKept ? `, sampled with ${printedNumber(row.share, 3)}` : ", cut off";
-    const label = `${shortened(name, 40)}: ${printedNumber(row.probability, 3)}${changed}`;
-    const attributes = { class: "regard-output-row", "data-cut": !row.isKept || null };
+    const label = `${shortened(nameOfToken(row), 40)}: ${printedNumber(row.probability, 3)}${changed}`;
+    const option = { role: "option", "aria-selected": "false", tabindex: place ? "-1" : "0", "data-place": place, title: "Append to the text", "aria-label": `${label}. Append to the text` };
     return element(
-      "li",
-      {},
-      take
-        ? element("button", { type: "button", ...attributes, title: "Append to the text", "aria-label": `${label}. Append to the text`, onclick: () => take(row) }, shown)
-        : element("div", { ...attributes, role: "img", "aria-label": label }, shown),
+      "div",
+      { class: "regard-output-row", "data-cut": !row.isKept || null, ...(take ? option : { role: "img", "aria-label": label }) },
+      wordElement(nameOfToken(row), { class: "regard-output-token" }, 24),
+      barsOf(row.probability, row.share, most, settings),
     );
   }
 
@@ -103,12 +93,11 @@ export function makeNext({ state, take }) {
   function restRow(rest, restShare, tokens, most, settings) {
     if (tokens <= 0) return null;
     const name = element("span", { class: "regard-output-token regard-quiet", text: `${printedCount(tokens)} others` });
-    return element("li", {}, element("div", { class: "regard-output-row", "data-rest": true }, name, ...barsOf(rest, restShare, most, settings)));
+    return element("div", { class: "regard-output-row", "data-rest": true, role: take ? "presentation" : null }, name, barsOf(rest, restShare, most, settings));
   }
 
   return {
     el,
-    controls,
     draw,
     /** @param {Likelihoods} found */
     show(found) {

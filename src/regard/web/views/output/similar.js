@@ -1,5 +1,5 @@
 /** How similar the text is to other sentences: the cosine of their vectors. */
-import { uniqueId } from "../../elements/controls.js";
+import { replacedOptions, uniqueId, walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber, rowOf } from "../../maths/numbers.js";
@@ -23,8 +23,8 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     add,
   );
   const note = element("p", { class: "regard-note", role: "status" });
-  const list = element("ol", { class: "regard-output-similar" });
   const canAdd = Boolean(services.canEmbed);
+  const list = element("ol", { class: "regard-output-similar", role: canAdd ? "listbox" : null, "aria-label": canAdd ? "Sentences compared; Delete removes one" : null });
   replaced(
     el,
     element("p", {
@@ -71,35 +71,32 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   }
 
   function show() {
-    replaced(list, found.map(rowOfText));
-    note.textContent = canAdd
-      ? "Cosine of the vectors: 1 is the same direction, 0 no relation."
-      : "Cosine of the vectors: 1 is the same direction, 0 no relation. In the studio, compare sentences of your own.";
+    replacedOptions(list, found.map(rowOfText));
+    note.textContent = `Cosine of the vectors: 1 is the same direction, 0 no relation.${canAdd ? "" : " In the studio, compare sentences of your own."}`;
     if (found[0]) announce(`Most similar: ${shortened(found[0].text, 60)} ${printedNumber(found[0].cosine, 2)}`);
   }
 
-  /** @param {{text: string, cosine: number}} one */
-  function rowOfText({ text, cosine }) {
-    const bar = element("i");
-    bar.style.transform = `scaleX(${Math.max(0, Math.min(1, cosine)).toFixed(4)})`;
+  /** @param {{text: string, cosine: number}} one @param {number} place */
+  function rowOfText({ text, cosine }, place) {
+    const bar = element("i", { style: { transform: `scaleX(${Math.max(0, Math.min(1, cosine)).toFixed(4)})` } });
     return element(
       "li",
-      {},
+      canAdd ? { role: "option", "aria-selected": "false", tabindex: place ? "-1" : "0", "data-place": place } : {},
       wordElement(text, { class: "regard-output-text" }, 120),
       element("span", { class: "regard-output-track", "aria-hidden": "true" }, bar),
       element("span", { class: "regard-output-number", text: printedNumber(cosine, 2) }),
-      canAdd
-        ? element("button", {
-            type: "button",
-            class: "regard-output-remove",
-            "aria-label": `Remove ${shortened(text, 40)}`,
-            title: "Remove",
-            text: "×",
-            onclick: () => state.set({ output_texts: texts().filter((/** @type {string} */ other) => other !== text) }),
-          })
-        : null,
+      canAdd ? element("span", { class: "regard-output-remove", title: "Remove", "aria-hidden": "true", text: "×", onclick: () => remove(text) }) : null,
     );
   }
+
+  /** @param {string|undefined} text */
+  function remove(text) {
+    state.set({ output_texts: texts().filter((/** @type {string} */ other) => other !== text) });
+  }
+  walkable(list, () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[data-place]")]));
+  list.addEventListener("keydown", ({ key, target }) => {
+    if (key === "Delete" || key === "Backspace") remove(found[Number(/** @type {HTMLElement} */ (target).dataset.place)]?.text);
+  });
 
   lifetime.add(
     state.listen((now, before) => {

@@ -1,6 +1,6 @@
-/** The model continues the text: number of tokens, seed, progress, cancel. */
+/** The model continues the text: progress, cancel; the number of tokens and the seed are for the Adjust panel. */
 import { uniqueId } from "../../elements/controls.js";
-import { element } from "../../elements/elements.js";
+import { button, element } from "../../elements/elements.js";
 import { settingsOf } from "./model.js";
 
 /**
@@ -23,8 +23,8 @@ export function makeWriting({ state, services, lifetime, announce }) {
   const input = {};
   input.output_count = number(ids.count, "output_count", 20, [1, 512]);
   input.output_seed = number(ids.seed, "output_seed", 0, [0, 999999]);
-  const write = element("button", { type: "button", class: "regard-button", "data-kind": "main", text: "Write", onclick: start });
-  const cancel = element("button", { type: "button", class: "regard-button", text: "Cancel", hidden: true, onclick: () => request?.abort() });
+  const write = button("Write", start, { "data-kind": "main" });
+  const cancel = button("Cancel", () => request?.abort(), { hidden: true });
   const written = element("p", { class: "regard-output-written", role: "status", hidden: true });
   const progress = element("progress", { max: "1", value: "0", "aria-label": "Tokens written", hidden: true });
   const note = element("p", { class: "regard-note" });
@@ -32,19 +32,12 @@ export function makeWriting({ state, services, lifetime, announce }) {
   let request = null;
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {HTMLElement} */ control) =>
     element("span", { class: "regard-bar-group" }, element("label", { for: id, class: "regard-label", text: label }), control);
+  const fields = element("div", { class: "regard-bar-group" }, field(ids.count, "Tokens", input.output_count), field(ids.seed, "Seed", input.output_seed));
   const el = element(
     "section",
-    { class: "regard-output-writing", "aria-label": "Let the model write" },
+    { class: "regard-card regard-output-writing", "aria-label": "Let the model write" },
     element("h2", { class: "regard-subtitle", text: "Let the model write" }),
-    element(
-      "div",
-      { class: "regard-bar-group" },
-      field(ids.count, "Tokens", input.output_count),
-      field(ids.seed, "Seed", input.output_seed),
-      write,
-      cancel,
-      progress,
-    ),
+    element("div", { class: "regard-bar-group" }, write, cancel, progress),
     written,
     note,
   );
@@ -87,6 +80,7 @@ export function makeWriting({ state, services, lifetime, announce }) {
 
   return {
     el,
+    fields,
     /** @param {ReturnType<typeof settingsOf>} settings */
     show(settings) {
       if (!request && !note.textContent)

@@ -1,5 +1,5 @@
 /** Another text: heads' outputs, or the vectors of single words, come from another text, and the answer moves towards that text's. */
-import { segments } from "../../elements/controls.js";
+import { optionRow } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { heatSvg, heatTable } from "../../elements/heat_table.js";
 import { latestOnly } from "../../elements/lifetime.js";
@@ -52,20 +52,14 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   const meaning = element("p", { class: "regard-matter-control" });
   const map = element("div", {});
   const strike = button("", strikeOut, { class: "regard-vote-action", hidden: true });
-  const choice = segments(
-    "Taken from the other text",
-    [
-      { value: "head", text: "Head by head" },
-      { value: "position", text: "Word by word" },
-    ],
-    by(),
-    (value) => state.set({ patch_by: value === "head" ? undefined : value }),
-  );
+  const choice = optionRow("Taken", ["Head by head", "Word by word"], 0, (place) => state.set({ patch_by: place ? "position" : undefined }));
+  const work = makeWork(layers.length, { stop, goOn: compute });
   const from = queryChooser(units.map(({ text }) => text), asker(), (word) => state.set({ query: units[word].first }), "Answer after");
   replaced(
     el,
     element("div", { class: "regard-patching-choice" }, element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field), choice.el, from.el),
     said,
+    work.el,
     meaning,
     map,
     strike,
@@ -93,7 +87,8 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
     if (!top) return;
     const name = drawn.nameOf(top.layer, top.column);
     const ends = top.effect < 0 ? "away from" : "of the way to";
-    replaced(said, done < layers.length ? `${done} of ${layers.length} layers computed. So far the strongest: ` : "The strongest: ", `${name}, taken from the other text, moves the answer `, element("b", { text: `${printedShare(Math.abs(top.effect))} %` }), ` ${ends} the other’s.`);
+    const before = done < layers.length ? "So far the strongest: " : "The strongest: ";
+    replaced(said, before, `${name}, taken from the other text, moves the answer `, element("b", { text: `${printedShare(Math.abs(top.effect))} %` }), ` ${ends} the other’s.`);
     strike.hidden = by() !== "head" || done < layers.length;
     strike.textContent = `Strike out the ${STRUCK} strongest heads`;
     if (done === layers.length) announce(said.textContent ?? "");
@@ -108,28 +103,51 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   function load() {
     const text = other();
     if (field.value !== text) field.value = text;
-    choice.set(by());
+    choice.set(by() === "head" ? 0 : 1);
     from.set(asker());
     effects = layers.map(() => null);
     measured = null;
     strike.hidden = true;
+    work.hide();
     replaced(meaning);
     replaced(map);
+    abort();
     if (!text) return replaced(said, "Type this text again with one word replaced by another, such as a name: what the model computes for it is put into this text, piece by piece.");
     replaced(said, "Reading the other text …");
+    compute();
+  }
+
+  /** The layers that are not computed yet. */
+  function compute() {
+    const text = other();
+    work.show(effects.filter(Boolean).length, true);
     latest(
       async (signal) => {
         for (const [place, layer] of layers.entries()) {
+          if (effects[place]) continue;
           const { header, arrays } = await source.ask("patching", { text, by: by(), layer, query: units[asker()].first }, { signal, inBackground: place > 0 });
           if (signal.aborted) return;
           effects[place] = arrays.effect.toFloat32();
           measured = header.measured;
+          work.show(place + 1, true);
           show();
         }
       },
       () => {},
-      (error) => replaced(said, error.message),
+      (error) => {
+        work.hide();
+        replaced(said, error.message);
+      },
     );
+  }
+
+  function abort() {
+    latest(async () => {}, () => {});
+  }
+
+  function stop() {
+    abort();
+    work.show(effects.filter(Boolean).length, false);
   }
 
   lifetime.add(
@@ -151,5 +169,29 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
       columns: ["layer", by() === "head" ? "head" : "token", "effect"],
       rows: effects.flatMap((row, place) => Array.from(row ?? [], (effect, column) => [numberOfLayer(description, layers[place]), columns()[column], effect])),
     }),
+  };
+}
+
+/**
+ * How many layers are computed, with a button that stops and goes on: a large model takes minutes.
+ * @param {number} layers @param {{stop: () => void, goOn: () => void}} act
+ */
+function makeWork(layers, { stop, goOn }) {
+  let isGoing = false;
+  const bar = element("progress", { max: String(layers), value: "0", "aria-label": "Layers computed" });
+  const said = element("span", { class: "regard-quiet" });
+  const press = button("", () => (isGoing ? stop() : goOn()));
+  const el = element("div", { class: "regard-bar-group", hidden: true }, bar, said, press);
+  return {
+    el,
+    /** @param {number} done @param {boolean} going */
+    show(done, going) {
+      isGoing = going;
+      el.hidden = done === layers;
+      bar.value = done;
+      said.textContent = `${done} of ${layers} layers computed${going ? "" : ", stopped"}`;
+      press.textContent = going ? "Cancel" : "Go on";
+    },
+    hide: () => (el.hidden = true),
   };
 }

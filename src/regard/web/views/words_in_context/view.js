@@ -1,19 +1,19 @@
 /** Words in context: attention given and received by a word, entropy along the text, and the strongest links. */
-import { steppedTo, toggle } from "../../elements/controls.js";
-import { element, focusedBeside, replaced } from "../../elements/elements.js";
+import { toggle } from "../../elements/controls.js";
+import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { isMasked, maskingOf } from "../../maths/masking.js";
+import { maskingOf } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { numberOfHead, numberOfLayer } from "../../page/state.js";
-import { printable, queryUnits, shortened, unitOf, unitsOf, wordElement } from "../../elements/words.js";
-import { chosenHeads, gatherRow, windowAround } from "../sentence/weights.js";
+import { printable, queryUnits, unitOf, unitsOf, wordElement } from "../../elements/words.js";
+import { chosenHeads, gatherRow } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
-import { barsOf, makeBars } from "./bars.js";
-import { gatherAlong, gatherReceived } from "./weights.js";
+import { makeBars, makeText } from "./draw.js";
 import { makeLinks } from "./links.js";
+import { barsOf, rowsOf, shownUnit, sinksLabel, textOf } from "./model.js";
+import { gatherAlong, gatherReceived } from "./weights.js";
 
 const LINKS = 40;
-const TEXT = 240; // words of the text shown at once
 
 export const wordsInContext = {
   name: "words",
@@ -25,271 +25,198 @@ export const wordsInContext = {
 };
 
 /** @param {Context} context @returns {Drawn} */
-function drawWords({ el, source, description, state, colours, announce, lifetime }) {
-  const shift = description.first_query ?? 0;
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
-  const apartWords = Boolean(description.query_tokens);
-  const [askAlong, askWord, askLinks] = [latestOnly(lifetime), latestOnly(lifetime), latestOnly(lifetime)];
-  /** @type {Unit[]} */
-  let units = [];
-  /** @type {Unit[]} */
-  let queries = [];
-  /** @type {any} */
-  let along = null;
-  /** @type {any} */
-  let word = null;
-  /** @type {import("./links.js").Link[]} */
-  let links = [];
+function drawWords(context) {
+  const shown = new WordsPicture(context);
+  return {
+    ready: shown.ready,
+    cleanUp() {},
+    adjust: [shown.sinks.el, shown.itself.el],
+    table: () => shown.table(),
+    about: "Tap a word: what it looks at, and which words look at it.",
+  };
+}
 
-  const text = element("div", {
-    class: "regard-words-text",
-    role: "listbox",
-    "aria-label": "The text, shaded by attention received",
-    "aria-orientation": "horizontal",
-  });
-  const choose = (/** @type {number} */ place) => {
-    const unit = units[place];
-    if (!unit) return;
-    state.set({ query: unit.first });
-    announce(`${printable(unit.text)}: receives ${along ? printedNumber(along.received[place], 2) : ""}`);
-  };
-  const gives = makeBars(choose);
-  const receives = makeBars(choose);
-  const received = makeAlong({ label: "Received", kind: "bars", unit: "", choose, lifetime, colours });
-  const chooseQuery = (/** @type {number} */ place) => choose(apartWords ? place : unitOf(units, queries[place].first));
-  const entropy = makeAlong({
-    label: "Entropy of each word's attention",
-    kind: "line",
-    unit: " nats",
-    choose: chooseQuery,
-    lifetime,
-    colours,
-  });
-  const table = makeLinks((query, key) => state.set({ query, key }));
-  const sampled = element("p", { class: "regard-note", hidden: true });
-  const itself = toggle("Include words' attention to themselves", Boolean(state.get().words_itself), (on) =>
-    state.set({ words_itself: on }),
-  );
-  const sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
-  const fail = (/** @type {Error} */ error) => {
-    sampled.hidden = false;
-    sampled.textContent = error.message;
-    drawnOnce();
-  };
-  replaced(
-    el,
-    description.sinks?.length ? element("div", { class: "regard-controls" }, sinks.el) : null,
-    text,
-    sampled,
-    element("div", { class: "regard-words-columns" }, gives.el, receives.el),
-    element(
-      "section",
-      { class: "regard-words-panel" },
-      element("h2", { class: "regard-words-heading", text: "Along the text" }),
-      received.el,
-      entropy.el,
-    ),
-    element(
-      "section",
-      { class: "regard-words-panel" },
+class WordsPicture {
+  /** @type {Unit[]} */
+  #units = [];
+  /** @type {Unit[]} */
+  #queries = [];
+  /** @type {import("./model.js").Along|null} */
+  #along = null;
+  /** @type {import("./model.js").AttentionOfWord|null} */
+  #word = null;
+  #drawnOnce = () => {};
+
+  /** @param {Context} context */
+  constructor({ el, source, description, state, colours, announce, lifetime }) {
+    this.source = source;
+    this.description = description;
+    this.state = state;
+    this.announce = announce;
+    this.shift = description.first_query ?? 0;
+    this.apartWords = Boolean(description.query_tokens);
+    /** @type {Promise<void>} */
+    this.ready = new Promise((done) => (this.#drawnOnce = done));
+    this.askAlong = latestOnly(lifetime);
+    this.askWord = latestOnly(lifetime);
+    this.askLinks = latestOnly(lifetime);
+    const choose = (/** @type {number} */ place) => this.#choose(place);
+    this.text = makeText({ colours, here: () => this.#shownUnit(), count: () => this.#units.length, choose });
+    this.gives = makeBars(choose);
+    this.receives = makeBars((place) => choose(this.#unitOfQuery(place)));
+    this.received = makeAlong({ label: "Received", kind: "bars", unit: "", choose, colours });
+    this.entropy = makeAlong({ label: "Entropy of each word's attention", kind: "line", unit: " nats", choose: (place) => choose(this.#unitOfQuery(place)), colours });
+    this.links = makeLinks((query, key) => state.set({ query, key }));
+    this.note = element("p", { class: "regard-note", hidden: true });
+    this.itself = toggle("Include words' attention to themselves", Boolean(state.get().words_itself), (on) => state.set({ words_itself: on }));
+    this.sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
+    this.sinks.el.hidden = !description.sinks?.length;
+    this.#layOut(el);
+    lifetime.add(state.listen((now, before) => this.#follow(now, before)));
+    this.#load();
+  }
+
+  /** @param {HTMLElement} el */
+  #layOut(el) {
+    const panel = (/** @type {string} */ title, /** @type {HTMLElement[]} */ ...parts) =>
+      element("section", { class: "regard-words-panel" }, element("h2", { class: "regard-words-heading", text: title }), parts);
+    replaced(
+      el,
+      this.text.el,
+      this.note,
       element(
         "div",
-        { class: "regard-words-links-head" },
-        element("h2", { class: "regard-words-heading", text: "Strongest links" }),
-        itself.el,
+        { class: "regard-words-columns" },
+        this.gives.el,
+        this.receives.el,
+        panel("Along the text", this.received.el, this.entropy.el),
+        panel("Strongest links", element("div", { class: "regard-wide" }, this.links.el)),
       ),
-      element("div", { class: "regard-wide" }, table.el),
-    ),
-  );
-
-  /** The selected word, or the one that receives most. */
-  function shownUnit() {
-    const place = unitOf(units, state.get().query);
-    if (place >= 0 || !along) return place;
-    let best = -1;
-    along.received.forEach((/** @type {number} */ weight, /** @type {number} */ at) => {
-      if (!units[at].sink && (best < 0 || weight > along.received[best])) best = at;
-    });
-    return best;
-  }
-
-  function load() {
-    const { layer, by } = state.get();
-    const heads = chosenHeads(state.get());
-    units = unitsOf(description, by);
-    queries = queryUnits(description, by);
-    askAlong(
-      (signal) => gatherAlong(source, { layer, heads, units, queries, shift }, signal),
-      (found) => {
-        along = found;
-        sampled.hidden = !found.sampled;
-        sampled.textContent = found.sampled ? `From ${found.sampled}.` : "";
-        show();
-        loadWord();
-      },
-      fail,
     );
-    loadLinks();
   }
 
-  function loadLinks() {
-    const { layer, sinks: counted, words_itself: withItself } = state.get();
-    const asked = { layer, heads: chosenHeads(state.get()), count: LINKS, itself: Boolean(withItself), sinks: counted };
-    askLinks(
-      (signal) => source.ask("links", asked, { signal }),
+  /** @param {number} place */
+  #choose(place) {
+    const unit = this.#units[place];
+    if (!unit) return;
+    this.state.set({ query: unit.first });
+    this.announce(`${printable(unit.text)}: receives ${this.#along ? printedNumber(this.#along.received[place], 2) : ""}`);
+  }
+
+  /** The word of a query, which differs where queries are other words than keys. @param {number} place */
+  #unitOfQuery(place) {
+    return this.apartWords ? place : unitOf(this.#units, this.#queries[place].first);
+  }
+
+  #shownUnit() {
+    return shownUnit(this.#units, this.state.get().query, this.#along);
+  }
+
+  /** @param {Error} error */
+  #fail(error) {
+    this.note.hidden = false;
+    this.note.textContent = error.message;
+    this.#drawnOnce();
+  }
+
+  #load() {
+    const { layer, by } = this.state.get();
+    const units = (this.#units = unitsOf(this.description, by));
+    const queries = (this.#queries = queryUnits(this.description, by));
+    this.askAlong(
+      (signal) => gatherAlong(this.source, { layer, heads: chosenHeads(this.state.get()), units, queries, shift: this.shift }, signal),
+      (found) => {
+        this.#along = found;
+        this.note.hidden = !found.sampled;
+        this.note.textContent = found.sampled ? `From ${found.sampled}.` : "";
+        this.#show();
+        this.#loadWord();
+      },
+      (error) => this.#fail(error),
+    );
+    this.#loadLinks();
+  }
+
+  #loadLinks() {
+    const { layer, sinks, words_itself: itself } = this.state.get();
+    this.askLinks(
+      (signal) => this.source.ask("links", { layer, heads: chosenHeads(this.state.get()), count: LINKS, itself: Boolean(itself), sinks }, { signal }),
       ({ arrays }) => {
-        links = Array.from(arrays.weight.toFloat32(), (weight, place) => {
-          const [query, key] = [arrays.query.data[place] + (apartWords ? 0 : shift), arrays.key.data[place]];
+        const links = Array.from(arrays.weight.toFloat32(), (weight, place) => {
+          const [query, key] = [arrays.query.data[place] + (this.apartWords ? 0 : this.shift), arrays.key.data[place]];
           return { query, key, weight, distance: Math.abs(query - key) };
         });
-        table.show(links, units, queries, shift);
+        this.links.show(links, this.#units, this.#queries);
       },
-      fail,
+      (error) => this.#fail(error),
     );
   }
 
-  function loadWord() {
-    const place = shownUnit();
+  #loadWord() {
+    const place = this.#shownUnit();
     if (place < 0) return;
-    const { layer, by } = state.get();
-    const heads = chosenHeads(state.get());
+    const { source, shift } = this;
+    const { layer, by } = this.state.get();
+    const [units, queries, heads] = [this.#units, this.#queries, chosenHeads(this.state.get())];
     const key = units[place];
-    const asks = queries.find((unit) => unit.first === key.first);
-    askWord(
+    const asker = queries.find((unit) => unit.first === key.first);
+    this.askWord(
       async (signal) => {
         const [row, column] = await Promise.all([
-          asks ? gatherRow(source, { layer, heads, query: asks.first - shift, by, keys: units }, signal) : null,
+          asker ? gatherRow(source, { layer, heads, query: asker.first - shift, by, keys: units }, signal) : null,
           gatherReceived(source, { layer, heads, key, queries, shift }, signal),
         ]);
         return { place, row, column };
       },
       (found) => {
-        word = found;
-        showWord();
-        drawnOnce();
+        this.#word = found;
+        this.#showWord();
+        this.#drawnOnce();
       },
-      fail,
+      (error) => this.#fail(error),
     );
   }
 
-  function show() {
-    const place = shownUnit();
-    showText(place);
-    received.show(along.received, units, place);
-    entropy.show(along.entropy, queries, unitOf(queries, units[place]?.first ?? null));
-    sinks.set(
-      !state.get().sinks,
-      `Set ${[...new Set(units.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)))].slice(0, 3).join(" and ")} aside`,
-    );
+  #show() {
+    const along = this.#along;
+    if (!along) return;
+    const [place, aside] = [this.#shownUnit(), !this.state.get().sinks];
+    this.text.show(textOf({ units: this.#units, along, chosen: place, aside }), place);
+    this.received.show(along.received, this.#units, place);
+    this.entropy.show(along.entropy, this.#queries, unitOf(this.#queries, this.#units[place]?.first ?? null));
+    this.sinks.set(aside, sinksLabel(this.#units));
+    this.itself.set(Boolean(this.state.get().words_itself));
   }
 
-  /** @param {number} chosen */
-  function showText(chosen) {
-    const [from, to] = windowAround(units.length, Math.max(chosen, 0), TEXT, TEXT + 40);
-    const most = Math.max(
-      ...Array.from(along.received, (/** @type {number} */ weight, /** @type {number} */ at) =>
-        units[at].sink && !state.get().sinks ? 0 : weight,
-      ),
-      1e-9,
-    );
-    const focused =
-      text.contains(document.activeElement) ||
-      focusedBeside(text)?.closest?.(".regard-words-text") === text;
-    const words = units.slice(from, to).map((unit, at) => {
-      const place = from + at;
-      const weight = along.received[place];
-      const aside = unit.sink && !state.get().sinks;
-      const colour = aside ? colours.ground : colours.shade(weight / most);
-      const shown = wordElement(unit.text, {
-        class: "regard-words-word",
-        role: "option",
-        "aria-selected": String(place === chosen),
-        tabindex: place === chosen ? "0" : "-1",
-        "data-unit": place,
-        "data-aside": aside || null,
-      });
-      shown.setAttribute("aria-label", `${printable(unit.text).slice(0, 60)}, receives ${printedNumber(weight, 2)}`);
-      shown.title ||= `receives ${printedNumber(weight, 3)}`;
-      shown.style.background = colour;
-      shown.style.color = aside ? colours.muted : colours.contrast(colour);
-      return shown;
-    });
-    replaced(
-      text,
-      from > 0 ? element("span", { text: "…", "aria-hidden": "true" }) : null,
-      words,
-      to < units.length ? element("span", { text: "…", "aria-hidden": "true" }) : null,
-    );
-    if (focused) words[chosen - from]?.focus();
+  #showWord() {
+    const word = this.#word;
+    if (!word) return;
+    const { given, taken, most } = barsOf({ units: this.#units, queries: this.#queries, word, aside: !this.state.get().sinks });
+    const name = () => wordElement(this.#units[word.place].text, { class: "regard-word" }, 18);
+    const total = element("span", { class: "regard-words-total", text: this.#along ? printedNumber(this.#along.received[word.place], 2) : "" });
+    this.gives.show([name(), " looks at"], given, most);
+    this.receives.show([name(), " receives ", total, " in all, from"], taken, most);
   }
 
-  function showWord() {
-    const key = units[word.place];
-    const { given, taken, most } = barsOf({ units, queries, word, aside: !state.get().sinks });
-    const chosenBy = taken.map((bar) => (apartWords ? bar : { ...bar, place: unitOf(units, bar.unit.first) }));
-    const name = () => wordElement(key.text, { class: "regard-word" }, 18);
-    gives.show([name(), " gives to"], given, most);
-    receives.show(
-      [
-        name(),
-        " receives ",
-        element("span", {
-          class: "regard-words-total",
-          text: along ? printedNumber(along.received[word.place], 2) : "",
-        }),
-        " in all, from",
-      ],
-      chosenBy,
-      most,
-    );
+  /** @param {Chosen} now @param {Chosen} before */
+  #follow(now, before) {
+    const changed = (/** @type {string[]} */ names) => names.some((name) => String(now[name]) !== String(before[name]));
+    if (changed(["layer", "head", "heads", "by"])) return this.#load();
+    if (changed(["sinks", "words_itself"])) this.#loadLinks();
+    this.#show();
+    if (changed(["query"])) this.#loadWord();
+    else this.#showWord();
   }
 
-  lifetime.listen(text, "click", (event) => {
-    const place = event.target.closest?.(".regard-words-word")?.dataset.unit;
-    if (place !== undefined) choose(Number(place));
-  });
-  lifetime.listen(text, "keydown", (/** @type {KeyboardEvent} */ event) => {
-    const place = steppedTo(event, shownUnit(), units.length);
-    if (place !== null) choose(place);
-  });
-  lifetime.add(
-    state.listen((now, before) => {
-      const changed = (/** @type {string[]} */ names) =>
-        names.some((name) => String(now[name]) !== String(before[name]));
-      if (changed(["layer", "head", "heads", "by"])) return load();
-      if (changed(["sinks", "words_itself"])) loadLinks();
-      itself.set(Boolean(now.words_itself));
-      if (!along) return;
-      show();
-      if (changed(["query"])) loadWord();
-      else if (word) showWord();
-    }),
-  );
-  load();
-
-  return {
-    ready,
-    cleanUp() {},
-    table() {
-      if (!along) throw new Error("Nothing is drawn yet.");
-      const { layer } = state.get();
-      const heads = chosenHeads(state.get()).map((head) => numberOfHead(description, head));
-      const masking = maskingOf(description, { layer });
-      const title = `Layer ${numberOfLayer(description, layer)}, heads ${heads.join(", ")}`;
-      const rows = queries.map((unit, place) => {
-        const at = apartWords ? place : unitOf(units, unit.first);
-        return [
-          printable(unit.text),
-          along.received[at] ?? null,
-          along.entropy[place],
-          along.distance[place],
-          word?.row && !apartWords && !isMasked(masking, [units[word.place].first, units[word.place].last], [unit.first, unit.last]) ? word.row.mean[at] : null,
-        ];
-      });
-      const name = word ? printable(units[word.place].text).slice(0, 40) : "";
-      return { title, columns: ["word", "received", "entropy", "distance", `given by ${name}`], rows };
-    },
-  };
+  /** @returns {import("../../page/export.js").Table} */
+  table() {
+    const { description, apartWords } = this;
+    if (!this.#along) throw new Error("Nothing is drawn yet.");
+    const { layer } = this.state.get();
+    const heads = chosenHeads(this.state.get()).map((head) => numberOfHead(description, head));
+    const name = this.#word ? printable(this.#units[this.#word.place].text).slice(0, 40) : "";
+    const masking = maskingOf(description, { layer });
+    const rows = rowsOf({ units: this.#units, queries: this.#queries, along: this.#along, word: this.#word, masking, apartWords });
+    return { title: `Layer ${numberOfLayer(description, layer)}, heads ${heads.join(", ")}`, columns: ["word", "received", "entropy", "distance", `given by ${name}`], rows };
+  }
 }
