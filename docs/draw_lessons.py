@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import regard
 from regard import examples
 from regard.layers import Linear, MultiHead
-from regard.output import figure
+from regard.output import colours, figure
+from regard.output.characters import printable, text_width
+from regard.output.chart import Chart, Line, charts, linear, logarithmic
 from regard.output.matrix_figures import Factor, product
-from regard.output.svg import Drawing, Svg, below, framed
-from regard.tables import Table
+from regard.output.panel import panel, scale_for
+from regard.output.svg import Drawing, Svg, below, framed, rectangle, text
+from regard.output.weight_figures import numbers_of
+from regard.tables import Column, Table, digits_for, printed_number
 from regard.teaching.block import block_lesson
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
-from regard.teaching.recorded import heads_table, is_recorded, networks_table, recorded, relations_table
+from regard.teaching.recorded import is_recorded, recorded
 from regard.teaching.scaled_scores import scaling_lesson
 
 FOLDER = Path(__file__).parent / "pictures" / "lessons"
@@ -64,14 +69,14 @@ def draw() -> dict[str, Svg]:
         "02-birth-date": figure.lookup(jane, "birth date"),
         "02-warm": figure.lookup(vectors, four["keys"][0], 1.0, title="Temperature 1"),
         "02-cold": figure.lookup(vectors, four["keys"][0], 0.1, title="Temperature 0.1"),
-        "03-query": figure.products([("X", X), ("W_q", W_q), ("Q", X @ W_q)], ["·", "="], title="Queries: X · W_q"),
-        "03-key": figure.products([("X", X), ("W_k", W_k), ("K", X @ W_k)], ["·", "="], title="Keys: X · W_k"),
-        "03-same": figure.products(
+        "03-query": products([("X", X), ("W_q", W_q), ("Q", X @ W_q)], ["·", "="], title="Queries: X · W_q"),
+        "03-key": products([("X", X), ("W_k", W_k), ("K", X @ W_k)], ["·", "="], title="Keys: X · W_k"),
+        "03-same": products(
             [("Q", X @ W_q), ("Qᵀ", (X @ W_q).T), ("scores", X @ W_q @ (X @ W_q).T)],
             ["·", "="],
             title="If W_k = W_q: symmetric",
         ),
-        "03-other": figure.products(
+        "03-other": products(
             [("Q", X @ W_q), ("Kᵀ", (X @ W_k).T), ("scores", X @ W_q @ (X @ W_k).T)],
             ["·", "="],
             title="With a W_k of its own",
@@ -79,29 +84,25 @@ def draw() -> dict[str, Svg]:
         "04-flow": figure.flow(cat, query="cat"),
         "04-score": figure.bars(cat, query="cat", key="sat"),
         "04-weights": figure.heat_map(cat, title="All three queries"),
-        "05-halved": figure.shaded_sentence(
+        "05-halved": shaded_sentence(
             ["6", "4"],
             [("softmax of 6, 4", softmax(np.array([6.0, 4]))), ("softmax of 3, 2", softmax(np.array([3.0, 2])))],
             title="The same scores, and half of them",
         ),
         "05-scaling": figure.scaling(scaling_lesson()),
-        "05-gradient": figure.curves(
+        "05-gradient": curves(
             {"weight": rise, "gradient": rise * (1 - rise)},
             gaps,
             title="A sure softmax stops learning",
             along="difference of two scores",
             what="the larger weight p, and its gradient p(1 − p)",
         ),
-        "06-scores": figure.products(
-            [("Q", CAT), ("Kᵀ", CAT.T), ("scores", scores)], ["·", "="], title="Scores: Q · Kᵀ"
-        ),
-        "06-softmax": figure.products(
+        "06-scores": products([("Q", CAT), ("Kᵀ", CAT.T), ("scores", scores)], ["·", "="], title="Scores: Q · Kᵀ"),
+        "06-softmax": products(
             [("scores", scores), ("A", weights)], ["→"], title="A = softmax(scores / √d_k), row by row"
         ),
-        "06-output": figure.products(
-            [("A", weights), ("V", CAT), ("Z", weights @ CAT)], ["·", "="], title="Outputs: A · V"
-        ),
-        "06-cost": figure.curves(
+        "06-output": products([("A", weights), ("V", CAT), ("Z", weights @ CAT)], ["·", "="], title="Outputs: A · V"),
+        "06-cost": curves(
             {"2n²d": [2 * n * n * 512 for n in SIZES], "4nd²": [4 * n * 512 * 512 for n in SIZES]},
             SIZES,
             is_log=True,
@@ -110,14 +111,14 @@ def draw() -> dict[str, Svg]:
             what="products with A, and projections",
         ),
         "07-heads": figure.heads(two_heads),
-        "07-join": figure.products(
+        "07-join": products(
             [("[Z₀ Z₁]", np.array(two_heads["concatenated"]).reshape(3, 8)), ("W_O", W_o)],
             ["·"],
             title="Side by side, then W_O",
         ),
         "08-waves": figure.positions(position_lesson("sinusoidal", length=32, width=16)),
         "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8)),
-        "08-added": figure.products(
+        "08-added": products(
             [("E", CAT), ("P", places), ("X", CAT + places)], ["+", "="], title="Word + position = input"
         ),
         "09-causal": figure.heat_map(
@@ -128,15 +129,15 @@ def draw() -> dict[str, Svg]:
         ),
         "09-cross": figure.heat_map(french, title="Cross-attention: le chat noir reads English"),
         "09-decoder": figure.block(block_lesson(["le", "chat", "noir"], ["The", "black", "cat", "sat"])),
-        "10-loss": figure.curves(
+        "10-loss": curves(
             {"loss": losses},
             list(range(len(losses))),
             title="The loss, step by step",
             along="step",
             what="−log of the weight on the right key",
         ),
-        "10-before": figure.products([("W_q", np.eye(2)), ("W_q after", learned)], ["→"], title="W_q after 20 steps"),
-        "10-gradient": figure.products(
+        "10-before": products([("W_q", np.eye(2)), ("W_q after", learned)], ["→"], title="W_q after 20 steps"),
+        "10-gradient": products(
             [("A", first), ("right", right), ("∂ score", first - right)],
             ["−", "="],
             title="Gradient of the scores: weights minus target",
@@ -201,18 +202,18 @@ def draw_model() -> dict[str, Svg]:
         return figure.heat_map(reading.weights(layer=layer, head=head), words=words, title=title)
 
     return {
-        "01-they": figure.shaded_sentence(words, [("they, layer 3, head 1", they)], title="Who left?"),
-        "01-lions": figure.shaded_sentence(lions, [("they, layer 3, head 1", swapped)], title="The other way round"),
+        "01-they": shaded_sentence(words, [("they, layer 3, head 1", they)], title="Who left?"),
+        "01-lions": shaded_sentence(lions, [("they, layer 3, head 1", swapped)], title="The other way round"),
         "01-matrix": matrix(3, 1, "Every word asks: layer 3, head 1"),
         "07-minilm": figure.heads(
             np.stack([reading.weights(layer=3, head=head) for head in range(4)]), words=words,
             title="Four of the twelve heads of layer 3",
         ),
-        "11-reach": figure.shaded_sentence(
+        "11-reach": shaded_sentence(
             phone, [("window of 3 around It", window(3)), ("window of 5", window(5)), ("head 3.1, from It", it)],
             title="A window, and a head's reach",
         ),
-        "11-passage": figure.shaded_sentence(
+        "11-passage": shaded_sentence(
             passage,
             [
                 *((f"window of {size} around It", window(size, apart)) for size in (3, 5, 7)),
@@ -220,14 +221,169 @@ def draw_model() -> dict[str, Svg]:
             ],
             title="A passage: windows of 3, 5 and 7, and a head",
         ),
-        "12-africa": figure.shaded_sentence(
+        "12-africa": shaded_sentence(
             africa, [("jane, head 2.8: subject → verb", jane), ("africa, head 2.0: object → verb", of_africa)],
             title="Query, key, probability",
         ),
         "12-previous": matrix(0, 2, "Layer 0, head 2: the word before"),
         "12-sink": matrix(4, 5, "Layer 4, head 5: a sink"),
-        "12-roared": figure.shaded_sentence(roar, [("they, layer 3, head 1", roared)], title="Who roared?"),
+        "12-roared": shaded_sentence(roar, [("they, layer 3, head 1", roared)], title="Who roared?"),
     }  # fmt: skip
+
+
+# What the pictures of lessons are drawn with
+
+WIDE = 440.0  # of a figure that a phone shows without shrinking its text much
+WORD, NUMBER = 20.0, 12.0
+NARROWEST = 32.0  # of a word, so that the numbers below two words do not touch
+
+
+def shaded_sentence(words: Sequence[str], rows: Sequence[tuple[str, Any]], *, title: str, note: str = "") -> Svg:
+    """A sentence several times, each word shaded by its weight and with the weight below it.
+
+    rows   a label and one weight per word; NaN: out of reach, drawn without a number
+    """
+    parts: list[str] = []
+    captions, y = [], 0.0
+    for label, row in rows:
+        weights = numbers_of("weights", row)
+        parts.append(text(label, 0, y + 8, 14, bold=True))
+        x, y = 0.0, y + 26
+        for word, weight in zip(map(printable, words), weights, strict=True):
+            wide = max(text_width(word, WORD) + 12, NARROWEST)
+            if x and x + wide > WIDE:
+                x, y = 0.0, y + 54
+            is_reached = bool(weight == weight)
+            fill = colours.sequential(float(weight)) if is_reached else colours.HIDDEN
+            parts.append(rectangle(x, y, wide, 28, fill, radius=4))
+            parts.append(text(word, x + wide / 2, y + 14, WORD, anchor="middle", fill=colours.ink_on(fill)))
+            if is_reached and weight >= 0.005:
+                below = printed_number(float(weight), 2)
+                parts.append(text(below, x + wide / 2, y + 38, NUMBER, anchor="middle", fill=colours.MUTED))
+            x += wide + 4
+        y += 66
+        captions.append(
+            f"{label}: " + ", ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights, strict=True))
+        )
+    return framed(title, [note] if note else [], Drawing(WIDE, y - 14, tuple(parts)), ". ".join(captions) + ".")
+
+
+def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title: str, note: str = "") -> Svg:
+    """Matrices in a row with signs between them: X · W = Q. Below each its name, and its shape as rows × columns."""
+    arrays = [numbers_of(name, matrix) for name, matrix in matrices]
+    digits = [min(digits_for(array), 2) for array in arrays]
+    cell = 34.0 if sum(array.shape[1] for array in arrays) <= 12 else 28.0
+    tallest = max(len(array) for array in arrays) * cell
+    parts: list[str] = []
+    x = 0.0
+    for number, ((name, _), array, shown) in enumerate(zip(matrices, arrays, digits, strict=True)):
+        rows, columns = ([str(count) for count in range(size)] for size in array.shape)
+        drawn = panel(
+            array, rows, columns, scale_for(array, signed=bool((array < 0).any())), (cell, cell), digits=shown,
+            labelled=(False, False), hint=name + "[{row}, {column}]: {number}",
+        )  # fmt: skip
+        parts.append(drawn.drawing.at(x, (tallest - drawn.height) / 2))
+        middle = x + drawn.width / 2
+        parts.append(text(name, middle, tallest + 18, 16, anchor="middle", bold=True))
+        shape = f"{array.shape[0]} × {array.shape[1]}"
+        parts.append(text(shape, middle, tallest + 38, 13, anchor="middle", fill=colours.MUTED))
+        x += drawn.width
+        if number < len(signs):
+            wide = max(text_width(signs[number], 16), 14.0)
+            parts.append(text(signs[number], x + wide / 2 + 9, tallest / 2, 16, anchor="middle"))
+            x += wide + 18
+    shapes = ", ".join(
+        f"{name} {array.shape[0]} by {array.shape[1]}" for (name, _), array in zip(matrices, arrays, strict=True)
+    )
+    body = Drawing(max(x, 320.0), tallest + 50, tuple(parts))
+    return framed(title, [note] if note else [], body, f"{title}: {shapes}.", gap=8)
+
+
+def curves(
+    lines: dict[str, Any], sizes: Sequence[int], *, title: str, along: str, what: str, is_log: bool = False
+) -> Svg:
+    """One line per name over the same sizes; both axes logarithmic or both linear."""
+    arrays = [numbers_of(name, numbers) for name, numbers in lines.items()]
+    axis = (logarithmic if is_log else linear)(numbers_of("lines", [list(array) for array in arrays]))
+    drawn = [Line(name, array, number) for number, (name, array) in enumerate(zip(lines, arrays, strict=True))]
+    chart = charts([Chart("", what, drawn, axis)], sizes, along=along, is_log=is_log)
+    ends = ". ".join(f"{name}: {array[0]:.4g} to {array[-1]:.4g}" for name, array in zip(lines, arrays, strict=True))
+    return framed(title, [], chart, f"{title}. {ends}.")
+
+
+# Tables of recorded runs
+
+
+def heads_table() -> Table:
+    """What more heads are worth on a task with four questions at once."""
+    rows = []
+    for heads, runs in recorded("heads")["runs"].items():
+        accuracies = ", ".join(f"{run['accuracy']:.3f}" for run in runs)
+        rows.append((heads, accuracies, _by_kind(np.array([run["best_heads"] for run in runs]))))
+    columns = (Column("heads", "text"), Column("right answers, one number per seed", "text"),
+               Column("the best head for each kind has its largest weight on the right word", "text"))  # fmt: skip
+    return Table("Accuracy by number of heads", columns, tuple(rows))
+
+
+SURE = 0.95  # from which a head is said to have learned a kind
+
+
+def _by_kind(best: Any) -> str:
+    """The accuracies of the best heads, (seed, kind), in words."""
+    learned = (best >= SURE).sum(axis=1)
+    parts = []
+    if learned.max():
+        counts = " or ".join(("none", "one", "two", "three", "four")[count] for count in sorted({*learned.tolist()}))
+        number = "all four" if learned.min() == best.shape[1] else f"{counts} of the four"
+        parts.append(f"{_span(best[best >= SURE])} for {number}")
+    if (best < SURE).any():
+        parts.append(f"{_span(best[best < SURE])} for the others" if parts else _span(best))
+    return ", ".join(parts)
+
+
+def _span(numbers: Any) -> str:
+    low, high = f"{numbers.min():.2f}", f"{numbers.max():.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+MIXES = {  # how a position gets information from earlier ones
+    "convolution": "filters over 4 neighbours, reach 7",
+    "feed-forward": "a weight for every position of the window",
+    "gated convolution": "a filter as long as the sequence, times a gate",
+    "dilated": "filters with gaps, reach 16",
+    "one head": "attention: weights computed from queries and keys",
+    "eight heads": "the same, eight times",
+}
+
+
+def networks_table() -> Table:
+    """The same task for networks of the same size, worst first: mean accuracy over the seeds."""
+    runs, seeds = recorded("networks")["runs"], ", ".join(map(str, recorded("networks")["seeds"]))
+    means = {name: float(np.mean(runs[name])) for name in runs}
+    rows = tuple((name, MIXES[name], f"{means[name]:.2f}") for name in sorted(means, key=lambda name: means[name]))
+    columns = Column("network", "text"), Column("how a position gets information from earlier ones", "text")
+    last = f"right answers, mean of seeds {seeds}" if "," in seeds else f"right answers, seed {seeds}"
+    return Table("Accuracy by network", (*columns, Column(last, "text")), rows)
+
+
+def relations_table() -> Table:
+    """Right words and the best head of each relation before and after training, one number per seed."""
+    runs = recorded("relations")["runs"]
+    moments = "untrained", "trained"
+
+    def numbers(digits: int, *keys: str) -> tuple[str, ...]:
+        return tuple(", ".join(f"{_inside(run[moment], keys):.{digits}f}" for run in runs) for moment in moments)
+
+    rows = [("right words", *numbers(3, "accuracy"))]
+    rows += [(f"best head for {name}", *numbers(2, "best_heads", name)) for name in runs[0]["trained"]["best_heads"]]
+    columns = tuple(Column(name, "text") for name in ("", *moments))
+    return Table("Relations before and after training", columns, tuple(rows))
+
+
+def _inside(content: Any, keys: tuple[str, ...]) -> float:
+    for key in keys:
+        content = content[key]
+    return float(content)
 
 
 RECORDED: dict[str, Callable[[], Table]] = {

@@ -1,7 +1,7 @@
 """What the heads of well-known models do: a small atlas that is part of the package.
 
 Each file of shipped/ holds the labels of every head of one model and the relations that it finds, measured on the UD
-English Web Treebank; `python -m regard.heads.roles heads.json OUT` makes one from what `regard heads treebank` wrote.
+English Web Treebank; `docs/ship_heads.py` makes one from what `regard heads treebank` wrote.
 A model is recognised by its weights, so that another one of the same name or shape never gets these labels.
 """
 
@@ -10,41 +10,32 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from regard import atomic_file, validate
+from regard import validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
 from regard.heads.patterns import NONE, Label, describe_labels
 from regard.heads.treebank_relations import (
     NAMED,
-    Interval,
-    Score,
     best_by_relation,
     swap_to_head,
-    usual_directions,
 )
 from regard.tables import printed_number
 
 if TYPE_CHECKING:
     from regard.layers import Encoder
 
-FORMAT = 1
 TREEBANK = "UD English EWT"  # on which shipped atlases were measured
 SHIPPED = ("minilm", "smollm2")
 SAMPLED = 4096  # numbers of each weight matrix that identify a model
-KEPT = 6  # relations per head in a shipped file
 LEAST, FEWEST, MORE = 0.4, 50, 0.05  # accuracy, words, and gain over the offset from which a head is named
-DIGITS = 5  # more than are printed: rounded twice, 0.3446 would become 0.35
 
 # What people call the dependent and its head in each relation.
 ENDS = {
@@ -281,33 +272,6 @@ def sample(array: Any) -> bytes:
     return str(tuple(array.shape)).encode() + np.ascontiguousarray(numbers[::step], "<f4").tobytes()
 
 
-# Making one
-
-
-def compact(data: dict[str, Any], source: str) -> str:
-    """The content of a shipped file, from what `regard heads treebank … --out heads.json` wrote."""
-    best = {(row["relation"], row["direction"]): row for row in data["relations"]}
-    scores = usual_directions([_score_of(row) for row in data["relations"]])
-    rows = {(score.relation, score.direction): row for row, score in enumerate(scores)}
-    by_head: list[list[Any]] = []
-    kept: Counter[tuple[int, int]] = Counter()
-    for head_row in data["by_head"]:
-        key, head = (head_row["relation"], head_row["direction"]), (head_row["layer"], head_row["head"])
-        if key in rows and kept[head] < KEPT and is_telling(head_row, best[key]):
-            kept[head] += 1
-            accuracy = Interval(**head_row["accuracy"])
-            by_head.append([rows[key], *head, *_rounded(*accuracy, head_row["choosing_gain"])])
-    labels = [
-        [[[label["pattern"], round(label["score"], DIGITS)] for label in head] for head in layer]
-        for layer in data["labels"]
-    ]
-    content = {
-        "format": FORMAT, "model": data["model"], "weights": data["weights"], "heads": data["heads"], "source": source,
-        "labels": labels, "relations": [_relation(score) for score in scores], "by_head": by_head,
-    }  # fmt: skip
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {_lines(part)}" for name, part in content.items()) + "\n}\n"
-
-
 def is_telling(one: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
     """Whether a head is named for a relation: it finds it often, in enough words, and more often than without training.
 
@@ -317,39 +281,3 @@ def is_telling(one: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
     accuracy = one["accuracy"]
     often = accuracy["value"] >= LEAST and one["gain"]["value"] >= MORE
     return bool(often and best["queries"] >= FEWEST and accuracy["low"] > untrained)
-
-
-def _lines(part: Any) -> str:
-    """JSON with one row of a table per line, so that changes can be compared."""
-    if not isinstance(part, list):
-        return json.dumps(part, ensure_ascii=False)
-    rows = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in part]
-    return "[\n" + ",\n".join(rows) + "\n]"
-
-
-def _score_of(row: dict[str, Any]) -> Score:
-    cells: dict[str, Any] = {name: row[name] for name in Score._fields}
-    cells |= {name: Interval(**cell) for name, cell in cells.items() if isinstance(cell, dict)}
-    return Score(**cells)
-
-
-def _relation(score: Score) -> list[Any]:
-    untrained = [None] if score.untrained is None else _rounded(score.untrained.value)
-    return [
-        *score[:5], *_rounded(*score.accuracy), score.offset, *_rounded(score.offset_accuracy.value), *untrained,
-        score.queries, *_rounded(score.choosing_gain), score.is_named,
-    ]  # fmt: skip
-
-
-def _rounded(*numbers: float) -> Iterator[float]:
-    return (round(number, DIGITS) for number in numbers)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Make a shipped file: heads.json, the file to write, and a line about the texts."""
-    data = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    atomic_file.write(arguments[1], compact(data, arguments[2]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

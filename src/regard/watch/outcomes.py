@@ -40,7 +40,7 @@ class EditedForward:
         blocks = _blocks(self.body)
         inputs = _padded(ids, next(iter(self.body.parameters())).device)
         kept: dict[int, Any] = {}  # by number of the block: what it returned
-        with _kept_results(blocks, kept):
+        with hooked(blocks, lambda number: lambda _module, _args, output: kept.__setitem__(number, output)):
             outcome = self._outcome(inputs, ids, self.base, all_logits)
         yield -1, outcome
         for index, edit in enumerate(edits):
@@ -97,11 +97,9 @@ def _blocks(body: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def _kept_results(blocks: Sequence[nn.Module], kept: dict[int, Any]) -> Iterator[None]:
-    def keep(number: int) -> Any:
-        return lambda _module, _args, output: kept.__setitem__(number, output)
-
-    hooks = [block.register_forward_hook(keep(number)) for number, block in enumerate(blocks)]
+def hooked(modules: Sequence[nn.Module], hook_of: Callable[[int], Any]) -> Iterator[None]:
+    """Call a hook after every forward of some modules: of each the one for its number."""
+    hooks = [module.register_forward_hook(hook_of(number)) for number, module in enumerate(modules)]
     try:
         yield
     finally:

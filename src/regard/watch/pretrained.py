@@ -24,7 +24,7 @@ from regard.models.generate import Sampling, TextStream
 from regard.models.model import texts_of
 from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
 from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
-from regard.watch.outcomes import EditedForward
+from regard.watch.outcomes import EditedForward, hooked
 from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -379,12 +379,8 @@ def _following(body: Any, on_layer: Callable[[int, int], None] | None) -> Iterat
         assert on_layer is not None
         on_layer(min(done, len(layers)), len(layers))
 
-    hooks = [layer.register_forward_hook(after) for layer in layers]
-    try:
+    with hooked(layers, lambda _number: after):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
