@@ -6,7 +6,7 @@ inside a block, `count` the number of equal blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +16,7 @@ from regard.layers.norms import Norm
 from regard.reading import Reading
 
 Stage = dict[str, Any]
+NO_ARRAYS: Mapping[str, Array] = {}
 
 
 def architecture(reading: Reading) -> dict[str, Any]:
@@ -71,9 +72,9 @@ def stages_of(model: Transformer) -> list[Stage]:
     if model.norm is not None:
         stages.append(_norm("norm", model.norm))
     if model.head is not None:
-        head = _linear("head", "Next token", model.head, "W")
         tied = model.head.weight is model.embedding.weight
-        stages.append({**head, "note": "the embedding again, transposed" if tied else "", "tied": tied})
+        note = "the embedding again, transposed" if tied else ""
+        stages.append(_stage("head", "Next token", model.head.count(), note, {"W": model.head.matrix}, tied=tied))
     return stages
 
 
@@ -81,15 +82,9 @@ def _embedding(model: Transformer) -> Stage:
     stage = _table("embedding", "Embedding", model.embedding.weight)
     parts: list[Stage] = []
     if model.positions is not None:
-        learned = isinstance(model.positions, Learned)
-        weight = model.positions.weight if isinstance(model.positions, Learned) else None
-        parts.append({
-            "id": "positions",
-            "title": "+ positions",
-            "parameters": model.positions.count(),
-            "shapes": [] if weight is None else [["positions", list(weight.shape)]],
-            "note": "learned, added" if learned else "sines and cosines, added",
-        })  # fmt: skip
+        shapes = {"positions": model.positions.weight} if isinstance(model.positions, Learned) else {}
+        note = "learned, added" if shapes else "sines and cosines, added"
+        parts.append(_stage("positions", "+ positions", model.positions.count(), note, shapes))
     if model.embedding_norm is not None:
         parts.append(_norm("embedding_norm", model.embedding_norm))
     return {**stage, "parts": parts, "parameters": stage["parameters"] + sum(part["parameters"] for part in parts)}
@@ -143,61 +138,47 @@ def _parts(block: Encoder | Decoder) -> list[Stage]:
     return parts + around("norm_2", block.norm_2, _feed_forward(block.feed_forward))
 
 
+def _stage(
+    name: str, title: str, parameters: int | None, note: str = "", arrays: Mapping[str, Array] = NO_ARRAYS, **more: Any
+) -> Stage:
+    """A stage with the shapes of its arrays, as y = x · W has them."""
+    shapes = [[label, list(array.shape)] for label, array in arrays.items()]
+    return {"id": name, "title": title, "parameters": parameters, "shapes": shapes, "note": note, **more}
+
+
+def _matrices(**linears: Linear | None) -> dict[str, Array]:
+    return {name: linear.matrix for name, linear in linears.items() if linear is not None}
+
+
 def _attention(name: str, title: str, layer: MultiHead) -> Stage:
-    linears = {"W_Q": layer.w_q, "W_K": layer.w_k, "W_V": layer.w_v, "W_O": layer.w_o}
     notes = ["causal" if layer.causal else "", f"window {layer.window}" if layer.window is not None else ""]
     notes += ["RoPE turns q and k" if layer.rotary is not None else "", "ALiBi" if layer.alibi is not None else ""]
     notes += [f"{layer.groups} key heads" if layer.groups != layer.heads else ""]
-    return {
-        "id": name,
-        "title": title,
-        "heads": layer.heads,
-        "key_heads": layer.groups,
-        "head_dim": layer.head_dim,
-        "parameters": layer.count(),
-        "shapes": [[label, list(linear.matrix.shape)] for label, linear in linears.items() if linear is not None],
-        "note": ", ".join(note for note in notes if note),
-    }
+    matrices = _matrices(W_Q=layer.w_q, W_K=layer.w_k, W_V=layer.w_v, W_O=layer.w_o)
+    sizes = {"heads": layer.heads, "key_heads": layer.groups, "head_dim": layer.head_dim}
+    return _stage(name, title, layer.count(), ", ".join(filter(None, notes)), matrices, **sizes)
 
 
 def _feed_forward(layer: FeedForward) -> Stage:
-    linears = {"W_gate": layer.gate, "W_1": layer.up, "W_2": layer.down}
-    return {
-        "id": "feed_forward",
-        "title": "Feed-forward",
-        "hidden": layer.up.outputs,
-        "parameters": layer.count(),
-        "shapes": [[label, list(linear.matrix.shape)] for label, linear in linears.items() if linear is not None],
-        "note": f"{layer.activation}{', gated' if layer.gate is not None else ''}",
-    }
+    matrices = _matrices(W_gate=layer.gate, W_1=layer.up, W_2=layer.down)
+    note = f"{layer.activation}{', gated' if layer.gate is not None else ''}"
+    return _stage("feed_forward", "Feed-forward", layer.count(), note, matrices, hidden=layer.up.outputs)
 
 
 def _norm(name: str, norm: Norm) -> Stage:
-    kind = "layer norm" if isinstance(norm, LayerNorm) else "RMS norm"
-    return {"id": name, "title": "Norm", "parameters": norm.count(), "shapes": [], "note": kind}
-
-
-def _linear(name: str, title: str, linear: Linear, label: str) -> Stage:
-    return {"id": name, "title": title, "parameters": linear.count(), "shapes": [[label, list(linear.matrix.shape)]]}
+    return _stage(name, "Norm", norm.count(), "layer norm" if isinstance(norm, LayerNorm) else "RMS norm")
 
 
 def _table(name: str, title: str, weight: Array) -> Stage:
-    sizes = list(weight.shape)
-    return {"id": name, "title": title, "parameters": sizes[0] * sizes[1], "shapes": [["E", sizes]], "note": ""}
+    return _stage(name, title, weight.shape[0] * weight.shape[1], arrays={"E": weight})
 
 
 def _of_attention(reading: Reading) -> Stage:
     """Attention alone: given vectors, or a model whose weights are not known."""
     attention = reading.seen[0].attention
-    stage = {
-        "id": "attention",
-        "title": "Attention",
-        "heads": attention.shape[0],
-        "key_heads": attention.keys.shape[0],
-        "head_dim": attention.queries.shape[-1],
-        "parameters": None,
-        "shapes": [],
-        "note": "" if attention.mask is None else attention.mask.expression,
-    }
+    note = "" if attention.mask is None else attention.mask.expression
+    heads, key_heads = attention.shape[0], attention.keys.shape[0]
+    sizes = {"heads": heads, "key_heads": key_heads, "head_dim": attention.queries.shape[-1]}
+    stage = _stage("attention", "Attention", None, note, **sizes)
     block = {"id": "block", "title": "Layer", "first": 0, "count": reading.layers, "parameters": None, "parts": [stage]}
     return {"id": "encoder", "title": "Layers", "count": reading.layers, "parameters": None, "parts": [block]}
