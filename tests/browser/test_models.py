@@ -179,7 +179,8 @@ def site_of(model: Any, folder: Path, text: str) -> Files:
     """A page and its model beside it."""
     web_model.write(model, folder / "model")
     content = {f"model/{path.name}": path.read_bytes() for path in (folder / "model").iterdir()}
-    content["index.html"] = pages.page(model.read(text), model_at="model/model.json").encode()
+    links = {"Try it": "index.html", "Read": "read.html", "Heads": "heads.html", "Learning": "films.html"}
+    content["index.html"] = pages.page(model.read(text), model_at="model/model.json", links=links).encode()
     return Files(content)
 
 

@@ -18,6 +18,7 @@ from regard.viewer import page as pages
 
 from .conftest import open_view, save_as
 from .test_models import LOADED, served, site_of, small  # noqa: F401 - a fixture
+from .test_zoom import IN_SIGHT
 
 Show = Callable[..., Page]
 Settle = Callable[[Page], None]
@@ -227,7 +228,11 @@ def test_an_address_of_the_site_opens_the_same_level_word_and_head(
 ) -> None:
     with served(site_of(small, tmp_path, "the kids left")) as address:
         page = new_page()
+        page.goto(f"{address}/index.html")
+        settle(page)
+        assert len(page.evaluate(IN_SIGHT)) <= 8  # also with the links of the site in the header
         page.goto(f"{address}/index.html#view=sentence")
+        page.reload()
         settle(page)
         page.get_by_label("Text", exact=True).fill("the kids and the lions left")
         expect(page.locator(".regard-sentence-word", has_text="lions").first).to_be_visible(timeout=LOADED)
