@@ -20,47 +20,21 @@ export function uniqueId(word) {
  */
 export function segments(label, options, value, choose) {
   const name = uniqueId("segments");
-  const inputs = options.map((option) =>
-    element("input", {
-      type: "radio",
-      name,
-      checked: option.value === value,
-      onchange: () => choose(option.value),
-    }),
-  );
-  const el = element(
-    "div",
-    { class: "regard-segments", role: "radiogroup", "aria-label": label },
-    options.map((option, place) =>
-      element("label", { title: option.title }, inputs[place], element("span", { text: option.text })),
-    ),
-  );
+  const inputs = options.map((option) => element("input", { type: "radio", name, checked: option.value === value, onchange: () => choose(option.value) }));
+  const labels = options.map(({ title, text }, place) => element("label", { title }, inputs[place], element("span", { text })));
   return {
-    el,
+    el: element("div", { class: "regard-segments", role: "radiogroup", "aria-label": label }, labels),
     /** @param {Value} chosen */
     set: (chosen) => options.forEach((option, place) => (inputs[place].checked = option.value === chosen)),
   };
 }
 
-/**
- * A switch.
- * @param {string} label
- * @param {boolean} on
- * @param {(on: boolean) => void} choose
- */
+/** A switch. @param {string} label @param {boolean} on @param {(on: boolean) => void} choose */
 export function toggle(label, on, choose) {
-  const input = element("input", { type: "checkbox", role: "switch", checked: on });
-  input.addEventListener("change", () => choose(input.checked));
+  const input = element("input", { type: "checkbox", role: "switch", checked: on, onchange: () => choose(input.checked) });
   const text = element("span", { class: "regard-toggle-text", text: label });
-  const el = element(
-    "label",
-    { class: "regard-toggle" },
-    input,
-    element("span", { class: "regard-toggle-knob" }),
-    text,
-  );
   return {
-    el,
+    el: element("label", { class: "regard-toggle" }, input, element("span", { class: "regard-toggle-knob" }), text),
     /** @param {boolean} chosen @param {string} [said] */
     set: (chosen, said = label) => {
       input.checked = chosen;
@@ -71,17 +45,11 @@ export function toggle(label, on, choose) {
 
 /**
  * A select with buttons for the previous and the next option.
- * @param {string} label
- * @param {string[]} options
- * @param {number} place
- * @param {(place: number) => void} choose
+ * @param {string} label @param {string[]} options @param {number} place @param {(place: number) => void} choose
  */
 export function stepper(label, options, place, choose) {
-  const select = element(
-    "select",
-    { "aria-label": label, onchange: () => go(Number(select.value)) },
-    options.map((text, at) => element("option", { value: String(at), text })),
-  );
+  const texts = options.map((text, at) => element("option", { value: String(at), text }));
+  const select = element("select", { "aria-label": label, onchange: () => go(Number(select.value)) }, texts);
   const before = button("‹", () => go(now - 1), { class: null, "aria-label": `Previous ${label.toLowerCase()}` });
   const after = button("›", () => go(now + 1), { class: null, "aria-label": `Next ${label.toLowerCase()}` });
   let now = place;

@@ -1,5 +1,5 @@
 /** Beside the matrix: the weight under the pointer, the strongest visible weights, the colour scale. */
-import { pressable, walkable } from "../../elements/controls.js";
+import { choosable, replacedOptions } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { hasMask } from "../../maths/masking.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
@@ -69,14 +69,16 @@ export function makeReadout(description) {
 export function makeStrongest(description, go) {
   const title = element("h2", { class: "regard-subtitle", text: "Strongest visible weights" });
   const list = element("ol", { class: "regard-matrix-strongest", role: "listbox", "aria-label": title.textContent });
-  walkable(list, () => [...list.querySelectorAll("li")]);
-  pressable(list);
+  /** @type {{rows: number[], columns: number[], weight: number}[]} */
+  let shown = [];
+  choosable(list, (place) => go(shown[place].rows, shown[place].columns));
   const el = element("div", { class: "regard-matrix-strongest-part" }, title, list);
   return {
     el,
     /** @param {{rows: number[], columns: number[], weight: number}[]} found */
     show(found) {
-      replaced(
+      shown = found;
+      replacedOptions(
         list,
         found.map(({ rows, columns, weight }, place) => {
           const single = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
@@ -85,7 +87,7 @@ export function makeStrongest(description, go) {
               ? wordElement((side ? description.tokens : queriesOf(description))[first], {}, 12)
               : element("span", { text: `${printedCount(first)}–${printedCount(last - 1)}` }),
           );
-          const option = { role: "option", tabindex: place ? "-1" : "0", "aria-selected": "false", onclick: () => go(rows, columns) };
+          const option = { role: "option", tabindex: place ? "-1" : "0", "aria-selected": "false", "data-place": place };
           return element("li", option, element("span", {}, names[0], " → ", names[1]), element("span", { class: "regard-number", text: printedWeight(weight) }));
         }),
       );

@@ -15,13 +15,8 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   const id = uniqueId("sentence");
   const input = element("input", { id, type: "text", maxlength: LONGEST, placeholder: "Another sentence", dir: "auto", autocomplete: "off" });
   const add = element("button", { type: "submit", class: "regard-button", text: "Compare" });
-  const form = element(
-    "form",
-    { class: "regard-output-add", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), append(input.value)) },
-    element("label", { for: id, class: "regard-unseen", text: "Another sentence" }),
-    input,
-    add,
-  );
+  const submit = (/** @type {Event} */ event) => (event.preventDefault(), append(input.value));
+  const form = element("form", { class: "regard-output-add", onsubmit: submit }, element("label", { for: id, class: "regard-unseen", text: "Another sentence" }), input, add);
   const note = element("p", { class: "regard-note", role: "status" });
   const canAdd = Boolean(services.canEmbed);
   const list = element("ol", { class: "regard-output-similar", role: canAdd ? "listbox" : null, "aria-label": canAdd ? "Sentences compared; Delete removes one" : null });
@@ -104,11 +99,5 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     }),
   );
   load();
-  return {
-    table: () => ({
-      title: `Similarity to ${description.text}`,
-      columns: ["text", "cosine"],
-      rows: found.map(({ text, cosine }) => [text, cosine]),
-    }),
-  };
+  return { table: () => ({ title: `Similarity to ${description.text}`, columns: ["text", "cosine"], rows: found.map(({ text, cosine }) => [text, cosine]) }) };
 }

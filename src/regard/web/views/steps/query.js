@@ -19,14 +19,7 @@ export function queryChooser(words, query, choose, name = "Query") {
 /** @param {string[]} words @param {number} query @param {(query: number) => void} choose @param {string} name */
 function byNumber(words, query, choose, name) {
   const word = wordElement(words[query]);
-  const input = element("input", {
-    type: "number",
-    min: 0,
-    max: words.length - 1,
-    "aria-label": `${name} by position`,
-    class: "regard-entry regard-entry-wide",
-    value: String(query),
-  });
+  const input = element("input", { type: "number", min: 0, max: words.length - 1, "aria-label": `${name} by position`, class: "regard-entry regard-entry-wide", value: String(query) });
   /** @param {number} chosen */
   const set = (chosen) => {
     if (Number(input.value) !== chosen) input.value = String(chosen);
