@@ -17,7 +17,7 @@ from regard.output.characters import printable, text_width
 from regard.output.chart import Chart, Line, charts, linear, logarithmic
 from regard.output.matrix_figures import Factor, product
 from regard.output.panel import panel, scale_for
-from regard.output.svg import Drawing, Svg, below, framed, rectangle, text
+from regard.output.svg import Drawing, Layout, Svg, below, framed, rectangle, text
 from regard.output.weight_figures import numbers_of
 from regard.tables import Column, Table, digits_for, printed_number
 from regard.teaching.block import block_lesson
@@ -31,6 +31,7 @@ KIDS = str(examples.named("kids").content)
 CAT = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
 WORDS = ["The", "cat", "sat"]
 SIZES = [2**power for power in range(6, 15)]
+WIDE: Layout = {"aspect": "16:9"}  # type that is still legible in a column of text
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -89,7 +90,7 @@ def draw() -> dict[str, Svg]:
             [("softmax of 6, 4", softmax(np.array([6.0, 4]))), ("softmax of 3, 2", softmax(np.array([3.0, 2])))],
             title="The same scores, and half of them",
         ),
-        "05-scaling": figure.scaling(scaling_lesson()),
+        "05-scaling": figure.scaling(scaling_lesson(), **WIDE),
         "05-gradient": curves(
             {"weight": rise, "gradient": rise * (1 - rise)},
             gaps,
@@ -116,8 +117,8 @@ def draw() -> dict[str, Svg]:
             ["·"],
             title="Side by side, then W_O",
         ),
-        "08-waves": figure.positions(position_lesson("sinusoidal", length=32, width=16)),
-        "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8)),
+        "08-waves": figure.positions(position_lesson("sinusoidal", length=32, width=16), **WIDE),
+        "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8), **WIDE),
         "08-added": products(
             [("E", CAT), ("P", places), ("X", CAT + places)], ["+", "="], title="Word + position = input"
         ),
@@ -128,7 +129,7 @@ def draw() -> dict[str, Svg]:
             regard.Attention(E, E, mask=regard.causal() & regard.window(2)), words=six, title="Causal, window of 2"
         ),
         "09-cross": figure.heat_map(french, title="Cross-attention: le chat noir reads English"),
-        "09-decoder": figure.block(block_lesson(["le", "chat", "noir"], ["The", "black", "cat", "sat"])),
+        "09-decoder": figure.block(block_lesson(["le", "chat", "noir"], ["The", "black", "cat", "sat"]), **WIDE),
         "10-loss": curves(
             {"loss": losses},
             list(range(len(losses))),
@@ -143,7 +144,7 @@ def draw() -> dict[str, Svg]:
             title="Gradient of the scores: weights minus target",
         ),
         "10-film": film(),
-        "11-filters": figure.heads_and_filters(two_heads, E[:3], rng.normal(size=(2, 3, 8))),
+        "11-filters": figure.heads_and_filters(two_heads, E[:3], rng.normal(size=(2, 3, 8)), **WIDE),
         "11-fixed": figure.fixed_and_computed(Linear.seeded(8, 8), two_heads, another),
     }
 
@@ -203,11 +204,11 @@ def draw_model() -> dict[str, Svg]:
 
     return {
         "01-they": shaded_sentence(words, [("they, layer 3, head 1", they)], title="Who left?"),
-        "01-lions": shaded_sentence(lions, [("they, layer 3, head 1", swapped)], title="The other way round"),
-        "01-matrix": matrix(3, 1, "Every word asks: layer 3, head 1"),
+        "01-lions": shaded_sentence(lions, [("they, layer 3, head 1", swapped)], title="The nouns swapped"),
+        "01-matrix": matrix(3, 1, "Attention matrix: layer 3, head 1"),
         "07-minilm": figure.heads(
             np.stack([reading.weights(layer=3, head=head) for head in range(4)]), words=words,
-            title="Four of the twelve heads of layer 3",
+            title="Four of the twelve heads of layer 3", **WIDE,
         ),
         "11-reach": shaded_sentence(
             phone, [("window of 3 around It", window(3)), ("window of 5", window(5)), ("head 3.1, from It", it)],

@@ -118,6 +118,7 @@ def test_markup_that_is_not_exactly_a_hidden_answer_is_text(text):
 def test_lessons_lead_through_the_course(folder):
     lessons = sorted((folder / "lessons").glob("[0-9][0-9]-*.html"))
     assert len(lessons) == 12
+    assert [path.name for path in lessons if "&lt;!--" in path.read_text(encoding="utf-8")] == []
     for place, path in enumerate(lessons):
         text = path.read_text(encoding="utf-8")
         assert text.count(f"Lesson {place + 1} of 12") == 2

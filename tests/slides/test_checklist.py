@@ -26,7 +26,7 @@ TOPICS = {
         ["Q · Kᵀ", "A · V = Z", "softmax(Q · Kᵀ / √d_k)"],
         ["Z = softmax(Q Kᵀ / √d_k) V", "online softmax"],
     ),
-    "heads": (["Z₀", "Z₇", "W_O", "Σ A_h · E_h · W_h"], ["W_O", "Σ A_h E_h W_h"]),
+    "heads": (["Z_0", "Z_7", "W_O", "Σ A_h · E_h · W_h"], ["W_O", "Σ A_h E_h W_h"]),
     "blocks": (
         ["An encoder block", "cross-attention", "residual", "causal"],
         ["cross-attention", "residual", "KV cache"],

@@ -129,6 +129,16 @@ def test_a_table_that_does_not_fit_is_split():
     assert sum(len(grid.rows) * (len(grid.headings) - 1) for grid in grids) == 40 * 7
 
 
+def test_very_long_words_and_texts_stay_on_their_slides():
+    pytest.importorskip("pptx")
+    word = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverordnungsentwurf"
+    deck = slides.deck_of(f"{word} schläft " * 100, ["purpose", "table", "positions"])
+    assert slides.content(deck, ".pptx")
+    for slide in deck.slides:
+        right = max(placed.x + placed.width for placed in place(slide))
+        assert right <= LEFT + INNER + 0.01 and smallest_type(slide) >= 17.95, slide.title
+
+
 def test_html_is_one_file_with_a_section_per_slide():
     deck = slides.deck_of("<b>The</b> cat & sat", ["table", "matrix-form"])
     page = slides.content(deck, ".html")
@@ -170,9 +180,9 @@ def test_without_its_package_a_deck_says_what_to_install(monkeypatch):
 
 def test_the_command_writes_a_deck(tmp_path):
     out = tmp_path / "deck.html"
-    result = CliRunner().invoke(app, ["slides", "The cat sat", "--part", "table", "--out", str(out)])
+    result = CliRunner().invoke(app, ["slides", "The cat sat", "--part", "table,matrix-form", "--out", str(out)])
     assert result.exit_code == 0 and "slides" in result.output
-    assert "Query “The”" in out.read_text(encoding="utf-8")
+    assert all(words in out.read_text(encoding="utf-8") for words in ("Query “The”", "All scores at once"))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def slides(
     ],
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
     part: Annotated[
-        list[str] | None, typer.Option("--part", metavar="NAME", help="Only this part; may be repeated.")
+        list[str] | None, typer.Option("--part", metavar="NAME", help="Only these parts, with commas; repeatable.")
     ] = None,
     symbols: Annotated[bool, typer.Option("--symbols", help="q₁·k₁ and a₁₂ instead of numbers in tables.")] = False,
     model: Annotated[
@@ -52,10 +52,12 @@ def slides(
     endings = {name: Path(name).suffix.lower() for name in out}
     for name, ending in endings.items():
         if ending not in lecture.FORMATS:
-            raise OptionError(f"--out {name!r} does not end in {', '.join(lecture.FORMATS)}.")
+            example = f"{Path(name).stem or 'deck'}.pptx"
+            raise OptionError(f"--out {name!r} does not end in {', '.join(lecture.FORMATS)}: write --out {example}.")
         outputs.check_path(name)
     written = None if text is None else text_input.text_given(text)
-    deck = lecture.deck_of(written, part, symbols=symbols, model=model or USUAL, product=product)
+    parts = [name.strip() for names in part or () for name in names.split(",")]
+    deck = lecture.deck_of(written, parts, symbols=symbols, model=model or USUAL, product=product)
     for name in endings:
         files = lecture.save(deck, name)
         shown = name if len(files) == 1 else f"{files[0]} to {files[-1].name}"

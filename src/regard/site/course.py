@@ -24,6 +24,9 @@ from regard.viewer.queries import reading_of
 
 CAT_SAT = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
 LESSONS = PurePosixPath("docs/lessons")
+MARK = re.compile(
+    r"^<!-- (?:recorded: \w+|end) -->\n", re.MULTILINE
+)  # around a table that is written from recorded runs
 LIVE = re.compile(r"\A<!-- live: ([\w=&:,%.+-]+) -->\n")  # where the live page shows what a lesson is about
 FIGURE = re.compile(r"^<!-- figure: (vote|steps|softmax)((?: (?:reading|at|scores)=[\w=&:,.-]+)*) -->$", re.MULTILINE)
 READINGS: dict[str, Callable[[Model], Any]] = {
@@ -83,12 +86,13 @@ def figure_blocks(figures: list[LessonFigure], model: Model) -> Iterator[str]:
 
 
 def without_live(text: str) -> tuple[str, str]:
-    r"""A lesson without its first line, and the address hash that this line holds.
+    r"""A lesson without the line before its title and without the marks of its tables, and that line's address hash.
 
     >>> without_live("<!-- live: view=steps -->\n# One table\n")
     ('# One table\n', 'view=steps')
     """
     match = LIVE.match(text)
+    text = MARK.sub("", text)
     return (text[match.end() :], match[1]) if match else (text, "")
 
 

@@ -24,6 +24,7 @@ PADDING = 9.0  # left and right of a cell's text
 APART = 16.0  # between two elements
 TABLE_SIZES = (28.0, 25.0, 22.0, 20.0, 18.0)
 LEAST_FIGURE = 160.0  # height
+WIDEST_CELL = 0.4 * INNER  # at the smallest size; longer words are shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def _short_title(slide: Slide) -> Slide:
 
 def _split(slide: Slide) -> Iterator[Slide]:
     """Slides that each hold a part of the table: its columns in groups with the first one, then its rows."""
+    slide = replace(slide, elements=tuple(map(_short_cells, slide.elements)))
     tables = [element for element in slide.elements if isinstance(element, SlideGrid)]
     if not tables:
         yield slide
@@ -124,6 +126,16 @@ def _split(slide: Slide) -> Iterator[Slide]:
         title = slide.title if len(parts) == 1 else f"{slide.title} ({number + 1} of {len(parts)})"
         elements = tuple(part if element is table else element for element in slide.elements)
         yield replace(slide, title=fitted(title, INNER, TITLE, bold=True), elements=elements)
+
+
+def _short_cells(element: Element) -> Element:
+    """A table whose cells leave room for another column; anything else as it is."""
+    if not isinstance(element, SlideGrid):
+        return element
+    headings, *rows = (
+        tuple(fitted(cell, WIDEST_CELL, LEAST, bold=True) for cell in row) for row in (element.headings, *element.rows)
+    )
+    return replace(element, headings=headings, rows=tuple(rows))
 
 
 def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:

@@ -25,7 +25,7 @@ def pptx(deck: Deck) -> bytes:
     writer = _Writer()
     presentation = package.Presentation()
     presentation.slide_width, presentation.slide_height = writer.points(WIDTH), writer.points(HEIGHT)
-    presentation.core_properties.title = deck.title
+    presentation.core_properties.title = deck.title[:255]  # the limit of the format
     title_only = presentation.slide_layouts[5]
     for slide in deck.slides:
         page = presentation.slides.add_slide(title_only)
