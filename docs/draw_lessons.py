@@ -31,7 +31,7 @@ KIDS = str(examples.named("kids").content)
 CAT = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
 WORDS = ["The", "cat", "sat"]
 SIZES = [2**power for power in range(6, 15)]
-WIDE: Layout = {"aspect": "16:9"}  # type that is still legible in a column of text
+ON_SLIDES: Layout = {"aspect": "16:9"}  # type that is still legible in a column of text
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def draw() -> dict[str, Svg]:
             [("softmax of 6, 4", softmax(np.array([6.0, 4]))), ("softmax of 3, 2", softmax(np.array([3.0, 2])))],
             title="The same scores, and half of them",
         ),
-        "05-scaling": figure.scaling(scaling_lesson(), **WIDE),
+        "05-scaling": figure.scaling(scaling_lesson(), **ON_SLIDES),
         "05-gradient": curves(
             {"weight": rise, "gradient": rise * (1 - rise)},
             gaps,
@@ -117,8 +117,8 @@ def draw() -> dict[str, Svg]:
             ["·"],
             title="Side by side, then W_O",
         ),
-        "08-waves": figure.positions(position_lesson("sinusoidal", length=32, width=16), **WIDE),
-        "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8), **WIDE),
+        "08-waves": figure.positions(position_lesson("sinusoidal", length=32, width=16), **ON_SLIDES),
+        "08-rotary": figure.positions(position_lesson("rotary", length=32, width=8), **ON_SLIDES),
         "08-added": products(
             [("E", CAT), ("P", places), ("X", CAT + places)], ["+", "="], title="Word + position = input"
         ),
@@ -129,7 +129,7 @@ def draw() -> dict[str, Svg]:
             regard.Attention(E, E, mask=regard.causal() & regard.window(2)), words=six, title="Causal, window of 2"
         ),
         "09-cross": figure.heat_map(french, title="Cross-attention: le chat noir reads English"),
-        "09-decoder": figure.block(block_lesson(["le", "chat", "noir"], ["The", "black", "cat", "sat"]), **WIDE),
+        "09-decoder": figure.block(block_lesson(["le", "chat", "noir"], ["The", "black", "cat", "sat"]), **ON_SLIDES),
         "10-loss": curves(
             {"loss": losses},
             list(range(len(losses))),
@@ -144,7 +144,7 @@ def draw() -> dict[str, Svg]:
             title="Gradient of the scores: weights minus target",
         ),
         "10-film": film(),
-        "11-filters": figure.heads_and_filters(two_heads, E[:3], rng.normal(size=(2, 3, 8)), **WIDE),
+        "11-filters": figure.heads_and_filters(two_heads, E[:3], rng.normal(size=(2, 3, 8)), **ON_SLIDES),
         "11-fixed": figure.fixed_and_computed(Linear.seeded(8, 8), two_heads, another),
     }
 
@@ -208,7 +208,7 @@ def draw_model() -> dict[str, Svg]:
         "01-matrix": matrix(3, 1, "Attention matrix: layer 3, head 1"),
         "07-minilm": figure.heads(
             np.stack([reading.weights(layer=3, head=head) for head in range(4)]), words=words,
-            title="Four of the twelve heads of layer 3", **WIDE,
+            title="Four of the twelve heads of layer 3", **ON_SLIDES,
         ),
         "11-reach": shaded_sentence(
             phone, [("window of 3 around It", window(3)), ("window of 5", window(5)), ("head 3.1, from It", it)],
