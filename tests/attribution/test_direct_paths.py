@@ -108,6 +108,24 @@ def test_a_target_that_is_none_is_refused(folders: Any, toward: Any, match: str)
         contributions(readers("llama", folders("llama"))[0], TEXT, toward)
 
 
+@pytest.mark.parametrize("of", [0, 1], ids=["own", "transformers"])
+def test_without_a_target_the_most_likely_next_token_is_explained(folders: Any, of: int) -> None:
+    reader = readers("llama", folders("llama"))[of]
+    stream = reader.residual(TEXT)
+    assert stream.head is not None and stream.norm is not None
+    for position in (-1, 2):
+        logits = stream.head(stream.norm(stream.reading.states[-1]))[position]
+        parts, word = contributions(reader, TEXT, position=position), reader.tokeniser.piece(int(logits.argmax()))[0]
+        assert parts.target == f"the logit of “{word}”"
+        assert parts.measured == pytest.approx(float(logits.max()), abs=1e-5)
+    difference = contributions(reader, TEXT, (None, "cat"))
+    assert difference.measured == pytest.approx(
+        contributions(reader, TEXT).measured - contributions(reader, TEXT, "cat").measured, abs=1e-5
+    )
+    with pytest.raises(errors.OptionError, match="after the mean"):
+        contributions(reader, TEXT, position="mean")
+
+
 def test_models_without_logits_or_with_other_blocks_are_refused_in_a_sentence(folders: Any) -> None:
     with pytest.raises(errors.Unsupported, match="no unembedding"):
         contributions(encoder(), "the kids left", "kids")

@@ -48,5 +48,6 @@ def test_a_target_is_followed_at_every_position_and_tables_name_it(folders: Any)
 
 
 def test_a_model_without_an_unembedding_is_refused() -> None:
-    with pytest.raises(errors.Unsupported, match="no unembedding"):
+    with pytest.raises(errors.Unsupported, match="no unembedding") as problem:
         logit_lens(encoder(), "the kids left")
+    assert "toward" not in str(problem.value)  # which the lens does not have

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+import regard
 from regard import codec
 from regard.cli.app import app
 from regard.errors import OptionError
@@ -273,3 +274,11 @@ def test_help_names_the_formats_that_a_command_writes():
     assert "svg|png|pdf" in of_ablation
     for command in ("see", "steps", "lookup", "scaling"):
         assert "parquet" not in CliRunner().invoke(app, [command, "--help"]).stdout
+
+
+def test_pruned_checkpoints_say_which_way_and_open_again(tmp_path, bert, llama):
+    told = said("prune", "0.1,0.4,1.0,1.5,2.2,2.3", "--model", f"hf:{llama}", "--out", str(tmp_path / "smaller"))
+    assert "has 4 heads per layer on 2 key heads" in " ".join(told.split())
+    assert "W_O set to zero" in " ".join(said("prune", "1", "--model", bert, "--out", str(tmp_path / "zeroed")).split())
+    assert regard.model(tmp_path / "smaller").heads == 4
+    assert "names 9.0" in refused("prune", "9.0", "--model", llama, "--out", str(tmp_path / "other"))

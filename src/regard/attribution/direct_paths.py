@@ -116,11 +116,12 @@ class Contributions:
         )
 
 
-def contributions(reader: Reader, text: str, toward: Any, *, position: int | str = -1) -> Contributions:
+def contributions(reader: Reader, text: str, toward: Any = None, *, position: int | str = -1) -> Contributions:
     """The direct contribution of every part of a model to a logit, to a difference of two, or along a direction.
 
-    toward     a token, as in " Mary"; two tokens, for the difference of their logits; or a direction (width,) of the
-               states after the last norm, for models without an unembedding
+    toward     a token, as in " Mary", by default the most likely one; two tokens, for the difference of their logits
+               (None is the most likely one here too); or a direction (width,) of the states after the last norm, for
+               models without an unembedding
     position   of the token whose state it is, the last by default; "mean" is the mean over all tokens, as in sentence
                vectors
 
@@ -131,9 +132,9 @@ def contributions(reader: Reader, text: str, toward: Any, *, position: int | str
     """
     stream = reader.residual(text)
     reading = stream.reading
-    target = target_of(reader, stream, toward)
     count = len(reading.tokens)
     at = None if position == MEAN else validate.index("position", position, count)
+    target = target_of(reader, stream, toward, at)
     tokens = range(count) if at is None else (at,)
     parts = [_at(stream, target, at_token) for at_token in tokens]
     mean = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}

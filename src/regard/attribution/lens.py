@@ -93,7 +93,7 @@ def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer
     ('Paris', 0)
     """
     stream = reader.residual(text)
-    check_unembedding(reader, stream)
+    check_unembedding(reader, stream, "The logit lens")
     assert stream.head is not None
     ids = np.array([token.id for token in stream.reading.tokens])
     count, states = len(ids), stream.reading.states

@@ -33,7 +33,7 @@ LENS_EXAMPLES = """Examples:
 LOGIT_EXAMPLES = """Examples:
 
 \b
-  regard attribute logit "The capital of France is" --toward " Paris"
+  regard attribute logit "The capital of France is"
   regard attribute logit "When Mary and John met, John gave a drink to" \\
       --toward " Mary" --against " John" --out heads.svg --out heads.csv
 """
@@ -65,7 +65,9 @@ def lens(
 def logit(
     output: Output,
     text: Text,
-    toward: Annotated[str, typer.Option(help="The next token whose logit is explained.")],
+    toward: Annotated[
+        str | None, typer.Option(help="The next token whose logit is explained; by default the most likely one.")
+    ] = None,
     against: Annotated[str | None, typer.Option(help="Subtract the logit of this token.")] = None,
     model: AnyModel = None,
 ) -> None:

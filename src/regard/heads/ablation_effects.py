@@ -60,19 +60,24 @@ def without_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
     return replace(model, encoders=tuple(blocks))
 
 
-def heads_named(names: str, model: Reader) -> list[Head]:
-    """Heads by name: 2.0,3.1 are two, 2 is all of layer 2."""
+def parse_heads(names: str, option: str, model: str, layers: int, heads: int) -> list[Head]:
+    """Heads by name, of a model with so many: 2.0,3.1 are two, 2 is all of layer 2."""
     if not re.fullmatch(r"\d{1,4}(\.\d{1,4})?(,\s*\d{1,4}(\.\d{1,4})?)*", names, re.ASCII):
-        raise OptionError(f"--silence is {names!r}; expected heads such as 2.0,3.1 (layer.head), or a layer: 2.")
-    heads: list[Head] = []
+        raise OptionError(f"{option} is {names!r}; expected heads such as 2.0,3.1 (layer.head), or a layer: 2.")
+    chosen: list[Head] = []
     for name in names.split(","):
         layer, _, head = name.strip().partition(".")
-        heads += [(int(layer), int(head))] if head else [(int(layer), each) for each in range(model.heads)]
-    for layer_number, head_number in heads:
-        if layer_number >= len(model.block_shapes) or head_number >= model.heads:
-            sizes = f"{len(model.block_shapes)} layers × {model.heads} heads, counted from 0"
-            raise OptionError(f"--silence names {layer_number}.{head_number}; {model.name} has {sizes}.")
-    return heads
+        chosen += [(int(layer), int(head))] if head else [(int(layer), each) for each in range(heads)]
+    for layer_number, head_number in chosen:
+        if layer_number >= layers or head_number >= heads:
+            sizes = f"{layers} layers × {heads} heads, counted from 0"
+            raise OptionError(f"{option} names {layer_number}.{head_number}; {model} has {sizes}.")
+    return chosen
+
+
+def heads_named(names: str, model: Reader) -> list[Head]:
+    """The heads of `--silence`: 2.0,3.1 are two, 2 is all of layer 2."""
+    return parse_heads(names, "--silence", model.name, len(model.block_shapes), model.heads)
 
 
 def silence_named(model: AnyReader, names: str) -> AnyReader:

@@ -47,6 +47,7 @@ for _command, _epilog in (
     (profiles.treebank, profiles.TREEBANK_EXAMPLES),
     (atlas.corpus, atlas.CORPUS_EXAMPLES),
     (ablate.ablate, ablate.EXAMPLES),
+    (ablate.prune, ablate.PRUNE_EXAMPLES),
     (atlas.merge, atlas.MERGE_EXAMPLES),
     (atlas.page, atlas.PAGE_EXAMPLES),
 ):

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from regard.cli import terminal
 from regard.cli.heads.options import FORMATS, File, Silence, Text, paragraphs
-from regard.cli.model_option import CAUSAL, AnyModel, open_model
+from regard.cli.model_option import CAUSAL, HF, AnyModel, ComputedModel, open_model
 from regard.cli.output_options import writes
 from regard.cli.outputs import Output
 from regard.errors import OptionError
@@ -25,6 +26,12 @@ EXAMPLES = """Examples:
   regard heads ablate "The cat sat on the mat." --out pruning.svg
   regard heads ablate "The cat sat on the mat." --silence 1.3,8.3
   regard heads ablate --corpus books/ --corpus more.jsonl --model hf:folder
+"""
+PRUNE_EXAMPLES = """Examples:
+
+\b
+  regard heads prune 1.3,8.3 --model smollm2 --out pruned/
+  regard see "The cat sat on the mat." --model pruned/
 """
 
 
@@ -49,3 +56,14 @@ def ablate(
     study = ablation(open_model(model or CAUSAL), texts, corpus=corpus or (), silence=silence)
     draw = partial(figure.pruning, study.curve, study.loss, study.model)
     output.publish(study.tables(output.most(MOST_HEADS)), draw)
+
+
+def prune(
+    heads: Annotated[str, typer.Argument(metavar="2.0,3.1", help="The heads; 2 is all of layer 2.")],
+    out: Annotated[str, typer.Option("--out", metavar="FOLDER", help="A new folder for the checkpoint.")],
+    model: ComputedModel = None,
+) -> None:
+    """Write a checkpoint without some heads: smaller where its configuration allows it, otherwise zeroed."""
+    from regard.heads import prune as prune_heads
+
+    terminal.show([str(prune_heads((model or CAUSAL).removeprefix(HF), heads, out))])
