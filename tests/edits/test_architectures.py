@@ -1,12 +1,15 @@
 """Every edit of a watched model against dense attention in plain PyTorch, on twelve architectures."""
 
+from contextlib import contextmanager
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import regard  # noqa: E402
-from regard.edits import block, patch, scale, silence  # noqa: E402
+from regard.edits import Means, block, patch, scale, silence  # noqa: E402
 
 from ..watch.architectures import ARCHITECTURES, build, inputs_of  # noqa: E402
 from .reference import dense  # noqa: E402
@@ -16,7 +19,7 @@ NAMES = (
     "BART", "Whisper", "ViT", "GPT-OSS (sinks)",
 )  # fmt: skip
 QUICK = ("BERT", "Llama", "T5 (bias by distance)", "GPT-OSS (sinks)")
-LAYER, HEAD = 1, 2
+LAYER, HEAD, TOKEN = 1, 2, 2
 CASES = [
     pytest.param(one, id=one.name, marks=() if one.name in QUICK else pytest.mark.slow)
     for one in ARCHITECTURES
@@ -114,10 +117,34 @@ def edits_and_changes(stack, inputs, other):
 
         return change
 
+    def resampled(name, layer, parts):
+        if here(name, layer):
+            spans = real(parts, 2)
+
+            def change(outputs):
+                before = outputs[:, HEAD].clone()
+                for row, other_row in ((0, 1), (1, 0)):
+                    start, (there, count) = spans[row][0], spans[other_row]
+                    tokens = torch.arange(outputs.shape[2] - start).clamp(max=count - 1) + there
+                    outputs[row, HEAD, start:] = before[other_row, tokens]
+
+            parts["after"] = change
+
+    def to_mean(outputs):
+        outputs[:, HEAD] = torch.from_numpy(mean[HEAD])
+
+    heads, size = next(one["outputs"] for one in other.values()).shape[1::2]
+    mean = np.random.default_rng(5).standard_normal((heads, size)).astype(np.float32)
     every, pairs = slice(None), [(3, 1), (-1, 0)]
     place = {"stack": stack}
     yield "silence", lambda _: silence((LAYER, HEAD), **place), times(0)
     yield "silence one token", lambda _: silence((LAYER, HEAD), positions=1, **place), at_first
+    yield (
+        "silence to a mean",
+        lambda _: silence((LAYER, HEAD), to=Means({LAYER: mean}, 9), **place),
+        on_outputs(to_mean),
+    )
+    yield "resample", lambda _: silence((LAYER, HEAD), to="resample", **place), resampled
     yield "scale", lambda _: scale((LAYER, HEAD), factor=-1.5, **place), times(-1.5)
     yield "block", lambda _: block(pairs=pairs, layers=[LAYER], **place), blocked("blocked", every)
     yield "block one head", lambda _: block(pairs=pairs, heads=[(LAYER, HEAD)], **place), blocked("blocked", HEAD)
@@ -140,7 +167,7 @@ def test_edits_equal_dense_attention_with_the_same_change(architecture):
     others = {name: value.roll(1, -1) if name.endswith("input_ids") or "pixel" in name or "features" in name else value
               for name, value in inputs.items()}  # fmt: skip
     with torch.no_grad():
-        with regard.watch(model) as seen:
+        with regard.watch(model, states=True) as seen:
             plain = last(model(**others))
         with dense(model) as recorded:
             assert torch.allclose(last(model(**others)), plain, atol=1e-5)
@@ -156,7 +183,45 @@ def test_edits_equal_dense_attention_with_the_same_change(architecture):
                 assert error <= 1e-5 * max(1.0, float(expected.abs().max())), f"{name} in {stack}: {error}"
                 moved = float((expected - before)[real_rows(inputs, edited)].abs().max())
                 assert moved > 1e-4, f"{name} in {stack} changes nothing: the comparison says nothing"
+            if stack == "cross":
+                continue
+            entering = block_around(model, next(one for one in other if f".{LAYER}." in one and is_in(stack, one)))
+            with states_entering(entering) as kept:
+                model(**others)
+            with states_entering(entering, kept[0][:, TOKEN]), dense(model):
+                expected = last(model(**inputs))
+            with regard.watch(model, edit=patch(seen, what="residual", layers=[LAYER], positions=TOKEN, stack=stack)):
+                edited = last(model(**inputs))
+            assert float((edited - expected)[real_rows(inputs, edited)].abs().max()) <= 1e-5 * float(
+                expected.abs().max()
+            )
+            assert float((expected - before)[real_rows(inputs, edited)].abs().max()) > 1e-4
         assert torch.equal(last(model(**inputs)), before), "the model is not as it was"
+
+
+def block_around(model, attention):
+    """The module up to the first number in the name of an attention."""
+    parts = attention.split(".")
+    return model.get_submodule(".".join(parts[: next(place for place, part in enumerate(parts) if part.isdigit()) + 1]))
+
+
+@contextmanager
+def states_entering(module, replacement=None):
+    """The hidden states that enter a block, with those of one token replaced, (sequence, width)."""
+    kept = []
+
+    def hook(_module, args, kwargs):
+        states = (args[0] if args else kwargs["hidden_states"]).clone()
+        kept.append(states)
+        if replacement is not None:
+            states[:, TOKEN] = replacement
+        return ((states, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": states})
+
+    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+    try:
+        yield kept
+    finally:
+        handle.remove()
 
 
 def real_rows(inputs, states):

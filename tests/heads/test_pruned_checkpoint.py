@@ -108,7 +108,7 @@ def test_bfloat16_and_other_tensors_are_kept_bit_for_bit(tmp_path: Path) -> None
         assert loaded[name].dtype is torch.bfloat16
         if "self_attn" not in name:
             assert torch.equal(loaded[name], tensor)
-    rows = [row for head in pruned.sources[0] for row in range(4 * head, 4 * head + 4)]  # type: ignore[operator]
+    rows = [row for head in pruned.sources[0] for row in range(4 * head, 4 * head + 4)]
     name = "model.layers.0.self_attn.q_proj.weight"
     assert torch.equal(loaded[name], tiny.twin.state_dict()[name][rows])
     assert {path.name for path in pruned.folder.iterdir()} >= {"config.json", "model.safetensors", "tokenizer.json"}
