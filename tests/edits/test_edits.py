@@ -242,6 +242,40 @@ def test_effects_of_transformers_equal_those_of_the_same_weights_here(tiny):
     assert all(np.abs(one.of_prompts).max() > 1e-4 for one in here.effects[:2])
 
 
+def test_effects_on_an_open_model_of_transformers_take_what_its_tokenizer_gives(tmp_path):
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    own, _ = llama_here_and_there(tmp_path)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"), pad_token="<unk>")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    inputs = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    edits = [silence((1, 2)), block(queries="kids", keys=0) & silence((0, 1))]
+    on = logit_difference("kids", "lions")
+    expected = effect(own, TEXTS[:1], edits, on=on)
+    encoded = tokenizer(TEXTS[:1], return_tensors="pt")
+    for given in (TEXTS[:1], encoded, encoded.input_ids):
+        table = effect(model, given, edits, on=on)
+        for row, right in zip(table.rows, expected.rows, strict=True):
+            assert row[1:] == pytest.approx(right[1:], abs=1e-4)
+    everything = effect(torch.compile(model, backend="eager"), inputs, edits[:1], on=on)
+    assert everything.rows[0][2:] == pytest.approx(effect(own, TEXTS, edits[:1], on=on).rows[0][2:], abs=1e-4)
+    with pytest.raises(OptionError, match="tokenizer=tokenizer"):
+        effect(llama(), TEXTS, edits, on=on)
+    with pytest.raises(Unsupported, match="Linear"):
+        effect(torch.nn.Linear(3, 3), TEXTS, edits, on=on)
+    with pytest.raises(OptionError, match="of texts alone"):
+        effect(model, {"pixel_values": torch.ones(1, 3, 4, 4)}, edits, on=on)
+
+
+def test_words_of_a_watched_model_whose_tokens_are_whole_words(tmp_path):
+    own, other = llama_here_and_there(tmp_path)
+    edit = block(queries="lions", keys="kids")
+    (_, _), (_, there) = other.outcomes([TEXT], [edit])
+    (_, _), (_, here) = own.outcomes([TEXT], [edit])
+    np.testing.assert_allclose(there.states[0], here.states[0], atol=1e-4)
+    assert other.read(TEXT, edit=edit).text == TEXT
+
+
 @pytest.mark.parametrize(
     ("edit", "error", "message"),
     [

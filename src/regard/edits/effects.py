@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors
+from regard.arrays import is_array
 from regard.edits.edit import BlockEdit, HeadEdit, block, silence
 from regard.edits.metrics import Metric
 from regard.reading.edit import Edit, Edits, edits_of
@@ -66,19 +68,22 @@ class EffectStudy:
 
 
 def effect(
-    model: Reader,
-    inputs: str | Sequence[str],
+    model: Any,
+    inputs: Any,
     edits: Edit | Iterable[Any],
     *,
     on: Metric,
+    tokenizer: Any = None,
     on_edit: Callable[[int], None] | None = None,
 ) -> Table:
     """What each edit does to a model's result, as a table with the largest effects first.
 
-    inputs   a prompt, or several
-    edits    one, or several, each measured alone; `each_head(model)` and `each_edge(model, text)` list all
-    on       what is measured: `logit_difference("Mary", "John")`, `probability(…)`, `vector_distance()`, …
-    on_edit  called with the number of edits that are done
+    model      of Regard, or a model of transformers
+    inputs     a prompt, or several; or token ids, with padding, as a tokenizer gives them
+    edits      one, or several, each measured alone; `each_head(model)` and `each_edge(model, text)` list all
+    on         what is measured: `logit_difference("Mary", "John")`, `probability(…)`, `vector_distance()`, …
+    tokenizer  of a model of transformers that was not loaded from a folder with a tokenizer
+    on_edit    called with the number of edits that are done
 
     >>> import regard
     >>> from regard.edits import each_head, effect, vector_distance
@@ -87,21 +92,24 @@ def effect(
     >>> [column.name for column in table.columns], len(table)
     (['layer', 'head', 'edited', 'effect', 'low', 'high'], 2)
     """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from regard.watch.pretrained import Pretrained
+
+        model = Pretrained.of(model, tokenizer)
     return measure_effects(model, inputs, edits, on=on, on_edit=on_edit).table()
 
 
 def measure_effects(
     model: Reader,
-    inputs: str | Sequence[str],
+    inputs: Any,
     edits: Edit | Iterable[Any],
     *,
     on: Metric,
     on_edit: Callable[[int], None] | None = None,
 ) -> EffectStudy:
     """The numbers of `effect`, with those of every prompt."""
-    texts = [inputs] if isinstance(inputs, str) else list(inputs)
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise errors.option("inputs", inputs, "a prompt, or a list of prompts")
+    texts = _texts(inputs)
     if not isinstance(on, Metric):
         raise errors.option("on", on, 'what to measure, such as logit_difference("Mary", "John") or vector_distance()')
     chosen = [edits] if isinstance(edits, Edit) else [_one(edit) for edit in edits]
@@ -175,6 +183,25 @@ def each_edge(
         for query in range(count)
         for key in range(query + 1 if model.causal else count)
     ]
+
+
+def _texts(inputs: Any) -> list[str] | list[list[int]]:
+    """Prompts, or the token ids of each without its padding."""
+    if isinstance(inputs, str):
+        return [inputs]
+    if isinstance(inputs, Mapping):
+        others = sorted(set(inputs) - {"input_ids", "attention_mask", "token_type_ids"})
+        if "input_ids" not in inputs or others:
+            raise errors.option("inputs", list(inputs), "prompts, or input_ids and attention_mask of texts alone")
+        ids = np.asarray(inputs["input_ids"])
+        real = np.asarray(inputs.get("attention_mask", np.ones_like(ids)), bool)
+        if ids.ndim == 2 and ids.shape == real.shape and real.any(axis=1).all():
+            return [row[kept].tolist() for row, kept in zip(ids, real, strict=True)]
+    elif is_array(inputs) and np.ndim(inputs) == 2 and len(inputs):
+        return np.asarray(inputs).tolist()  # type: ignore[no-any-return]
+    elif isinstance(inputs, Sequence) and inputs and all(isinstance(text, str) for text in inputs):
+        return list(inputs)
+    raise errors.option("inputs", inputs, "a prompt, a list of prompts, or token ids (text, token)")
 
 
 def _one(edit: Any) -> Edit:

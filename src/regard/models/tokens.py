@@ -16,7 +16,8 @@ from regard.models.errors import broken
 from regard.models.regular_file import content_of
 from regard.reading.reader import Encoded
 
-Spelling = Literal["bytes", "pieces", "spaces"]  # byte-level BPE, WordPiece with ##, SentencePiece with ▁
+# byte-level BPE, WordPiece with ##, whole words, SentencePiece with ▁
+Spelling = Literal["bytes", "pieces", "words", "spaces"]
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}  # how tokens of white space are shown
 PROBE = "A word, ünknown ones 漢😀, and 12."
 LARGEST = 256 * 2**20  # bytes of a tokenizer.json
@@ -67,7 +68,7 @@ class Tokeniser:
         tokens = [self.engine.id_to_token(number) or "" for number in ids]
         content, stops = bytearray(), []
         for index, (number, token) in enumerate(zip(ids, tokens, strict=True)):
-            as_is = number in self.specials and self.spelling != "pieces"
+            as_is = number in self.specials and self.spelling in ("bytes", "spaces")
             content += token.encode() if as_is else self._bytes(token, first=index == 0)
             stops.append(len(content))
         text, characters = _text_and_places(bytes(content))
@@ -172,6 +173,8 @@ class Tokeniser:
             return b"".join(BYTES.get(letter, letter.encode()) for letter in token)
         if self.spelling == "pieces":
             return token[2:].encode() if token.startswith("##") else (b"" if first else b" ") + token.encode()
+        if self.spelling == "words":
+            return (b"" if first else b" ") + token.encode()
         if _is_byte(token):
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode()
@@ -223,6 +226,8 @@ def library() -> Any:
 def _spelling(engine: Any) -> Spelling:
     if type(engine.model).__name__ == "WordPiece":
         return "pieces"
+    if type(engine.model).__name__ == "WordLevel" and engine.decoder is None:  # the library puts spaces between tokens
+        return "words"
     # The state of the decoder alone: to_str() of a tokeniser allocates memory in proportion to its largest token id.
     described = b"" if engine.decoder is None else engine.decoder.__getstate__()
     return "bytes" if b"ByteLevel" in described else "spaces"

@@ -120,7 +120,7 @@ class WatchEdits:
     def _words(self, recorder: EditedRecorder, row: int, start: int, length: int, count: int) -> Sequence[Word]:
         from regard.watch.reading import tokens_of_ids
 
-        tokenizer = self.tokenizer or _tokenizer_of(self.model)
+        tokenizer = self.tokenizer or tokenizer_of(self.model)
         if tokenizer is None:
             raise errors.OptionError(
                 "The edit names a word, and only a tokenizer knows the words of a watched model.\n"
@@ -261,7 +261,7 @@ def _no_words() -> Sequence[Word]:
     raise errors.OptionError("Name the tokens of a residual patch in a watched model by index.")
 
 
-def _tokenizer_of(model: nn.Module) -> Any:
+def tokenizer_of(model: nn.Module) -> Any:
     """The tokenizer beside the weights that a model was loaded from; None if there is none."""
     name = getattr(model, "name_or_path", "")
     if not name:

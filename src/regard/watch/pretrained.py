@@ -24,6 +24,7 @@ from regard.models.generate import Sampling, TextStream
 from regard.models.model import texts_of
 from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
 from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.watch.call_edits import tokenizer_of
 from regard.watch.outcomes import EditedForward, hooked
 from regard.watch.reading import in_numpy, numpy_attention
 from regard.watch.session import watch
@@ -76,6 +77,24 @@ class Pretrained:
             tokenizer = _loaded(name, transformers.AutoTokenizer)
             model = _weights(name, maker)
         return cls(name, model, tokenizer, writes)
+
+    @classmethod
+    def of(cls, model: torch.nn.Module, tokenizer: Any = None) -> Pretrained:
+        """A model of transformers that is open, with the tokenizer of the folder it was loaded from."""
+        from transformers import PreTrainedConfig
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+        model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+        config, name = getattr(model, "config", None), type(model).__name__
+        if not isinstance(config, PreTrainedConfig):
+            raise errors.unsupported(f"Measuring effects on {name}", "Give a model of transformers or of Regard.")
+        tokenizer = tokenizer or tokenizer_of(model)
+        if tokenizer is None:
+            raise errors.OptionError(
+                f"{name} was not loaded from a folder with a tokenizer. Give it: effect(…, tokenizer=tokenizer)."
+            )
+        writes = name in CAUSAL.values() or name.endswith("ForConditionalGeneration")
+        return cls(getattr(model, "name_or_path", "") or name, model, tokenizer, writes)
 
     def untrained(self) -> Pretrained:
         """A model of the same configuration with random weights."""

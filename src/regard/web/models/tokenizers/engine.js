@@ -28,6 +28,7 @@ export class Engine {
     this.preTokenizer = preTokenizerOf(parts.pre_tokenizer);
     this.postProcess = postProcessorOf(parts.post_processor);
     const decoder = decoderOf(parts.decoder);
+    this.hasDecoder = Boolean(parts.decoder);
     this.decoder = decoder.decode;
     /** Whether the decoder reads tokens as bytes. */
     this.decodesBytes = decoder.bytes;

@@ -36,9 +36,10 @@ export class Tokeniser {
   /** @param {unknown} file a tokenizer.json, parsed */
   constructor(file) {
     this.engine = new Engine(file);
-    const { model, added, decodesBytes } = this.engine;
-    /** Byte-level BPE, WordPiece with ##, or spaces as ▁. @type {"bytes"|"pieces"|"spaces"} */
-    this.spelling = model.type === "WordPiece" ? "pieces" : decodesBytes ? "bytes" : "spaces";
+    const { model, added, decodesBytes, hasDecoder } = this.engine;
+    const isWhole = model.type === "WordLevel" && !hasDecoder; // the library puts spaces between tokens
+    /** Byte-level BPE, WordPiece with ##, whole words, or spaces as ▁. @type {"bytes"|"pieces"|"words"|"spaces"} */
+    this.spelling = model.type === "WordPiece" ? "pieces" : isWhole ? "words" : decodesBytes ? "bytes" : "spaces";
     /** @type {Set<number>} */
     this.specials = new Set(
       added.filter((token) => token.special && token.content !== model.unknown).map(({ id }) => id),
@@ -82,7 +83,7 @@ export class Tokeniser {
     /** @type {number[]} */
     const bytes = [];
     const ends = tokens.map((token, position) => {
-      const plain = this.specials.has(ids[position]) && this.spelling !== "pieces";
+      const plain = this.specials.has(ids[position]) && ["bytes", "spaces"].includes(this.spelling);
       for (const byte of plain ? bytesOf(token) : this.#bytes(token, position === 0)) bytes.push(byte);
       return bytes.length;
     });
@@ -210,6 +211,7 @@ export class Tokeniser {
       return Array.from(token).flatMap((letter) => LETTER_BYTES.get(letter) ?? Array.from(bytesOf(letter)));
     if (this.spelling === "pieces")
       return Array.from(bytesOf(token.startsWith("##") ? token.slice(2) : (first ? "" : " ") + token));
+    if (this.spelling === "words") return Array.from(bytesOf((first ? "" : " ") + token));
     if (BYTE.test(token)) return [parseInt(token.slice(3, 5), 16)];
     return Array.from(bytesOf(token.replaceAll("▁", " ")));
   }
