@@ -23,7 +23,7 @@ TEXTS = [
     "Once upon a time there was a king who loved apples, and his garden was full of them.",
     "Love Apple phones; an apple pie is another thing.",
 ]
-PROMPTS, HEADS = 100, 30  # of each question
+PROMPTS, HEADS = {"induction": 50}, {"induction": 80}  # of a question; otherwise 100 and 30
 
 
 def draw_lens() -> Svg:
@@ -52,7 +52,7 @@ def draw_sinks(name: str) -> Svg:
 
 def draw_question(name: str) -> Svg:
     """One question about SmolLM2."""
-    study = answer_question(regard.model("smollm2"), name, PROMPTS, heads=HEADS)
+    study = answer_question(regard.model("smollm2"), name, PROMPTS.get(name, 100), heads=HEADS.get(name, 30))
     sys.stdout.write(f"{study.table(15)}\n\n")
     return figure.recipe(study)
 

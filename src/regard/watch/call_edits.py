@@ -238,7 +238,7 @@ class ResidualHooks:
             begun = (stack, number) in self.states and states.shape[1] == 1  # a KV cache: the prompt was patched
             self.edits.applied.update(id(part) for part in parts)
             if not begun:
-                spans = self._spans(states, kwargs)
+                spans = self._spans(states, [kwargs.get("attention_mask"), *args[1:]])
                 states = edit_states(parts, number, states, spans)
         if (stack, number) not in self.states or states.shape[1] > 1:
             self.states[stack, number] = states.detach()
@@ -246,9 +246,10 @@ class ResidualHooks:
             return None
         return ((states, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": states})
 
-    def _spans(self, states: Tensor, kwargs: dict[str, Any]) -> tuple[TextSpan, ...]:
+    def _spans(self, states: Tensor, arguments: Sequence[Any]) -> tuple[TextSpan, ...]:
+        """The texts of a call of a block; BERT, GPT-2, T5 and BART take the mask by position."""
         batch, count = states.shape[:2]
-        call = mask_call_of(kwargs.get("attention_mask"))
+        call = next((found for found in map(mask_call_of, arguments) if found is not None), None)
         real = torch.ones((batch, count), dtype=torch.bool)
         if call is not None and call.padding is not None and call.keys == count:
             real = call.real(call.padding).cpu()
