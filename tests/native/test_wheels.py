@@ -4,11 +4,35 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(tmp_path):
+
+@pytest.fixture(scope="module")
+def wheels():
+    """native/build_wheels.py"""
     spec = importlib.util.spec_from_file_location("build_wheels", Path(__file__).parents[2] / "native/build_wheels.py")
-    wheels = sys.modules["build_wheels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(wheels)
+    module = sys.modules["build_wheels"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("tag", "found", "libraries", "right"),
+    [
+        ("manylinux_2_17_x86_64", "manylinux_2_17_x86_64", [], True),
+        ("manylinux_2_17_x86_64", "manylinux_2_34_x86_64", [], False),  # a newer glibc than the name says
+        ("musllinux_1_2_x86_64", "linux_x86_64", ["libc.so"], True),
+        ("musllinux_1_2_x86_64", "linux_x86_64", ["libc.so", "libstdc++.so.6"], False),
+        ("manylinux_2_17_x86_64", "linux_x86_64", ["libc.so"], False),
+    ],
+)
+def test_a_wheel_that_needs_more_than_its_tag_promises_is_refused(wheels, tag, found, libraries, right):
+    symbols = tag if tag.startswith("musl") else found
+    audit = {"overall_tag": found, "sym_tag": symbols, "external_libs": dict.fromkeys(libraries)}
+    assert wheels.fits(audit, tag) == right
+
+
+def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, tmp_path):
     out = tmp_path / "dist"
     built: list[int] = []
     out.mkdir()
