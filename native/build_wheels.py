@@ -143,7 +143,7 @@ def build_kernel(target: Target) -> Path:
 
 
 def run_selftest(target: Target, program: Path) -> None:
-    """Run the self-test of a kernel, or say that nothing here can; not again after it passed, for qemu takes minutes."""
+    """Run the self-test of a kernel, or say that nothing here can; once, for it takes minutes under an emulator."""
     passed = program.with_name("selftest-passed")
     if passed.exists() and passed.stat().st_mtime > program.stat().st_mtime:
         return
@@ -172,14 +172,15 @@ def build_linux(python: Path, version: str, target: Target, out: Path) -> Path:
         _PYTHON_HOST_PLATFORM=f"linux-{target.zig.split('-')[0]}",
         SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{target.suffix}.so",
     )
+    retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", target.tag, wheel]
+    retagged = subprocess.run(retag, capture_output=True, text=True, check=True)
+    wheel = wheel.with_name(retagged.stdout.strip())  # by its name, auditwheel knows which C library is meant
     show = [sys.executable, "-m", "auditwheel", "show", "--json", wheel]
     audit = subprocess.run(show, capture_output=True, text=True, check=True).stdout
     if not fits(json.loads(audit), target.tag):
         raise SystemExit(f"{wheel.name} is not {target.tag}:\n{audit}")
-    retag = [sys.executable, "-m", "wheel", "tags", "--platform-tag", target.tag, wheel]
-    retagged = subprocess.run(retag, capture_output=True, text=True, check=True, cwd=WORK)
     out.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.move(wheel.with_name(retagged.stdout.strip()), out / retagged.stdout.strip()))
+    return Path(shutil.move(wheel, out / wheel.name))
 
 
 def fits(audit: dict[str, Any], tag: str) -> bool:
