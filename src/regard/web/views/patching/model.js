@@ -1,5 +1,6 @@
 /** Activations taken from another text: the map of their effects, its strongest cells, and what is said of them. Pure functions. */
 import { printedNumber } from "../../maths/numbers.js";
+import { nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { nameOfToken } from "../output/model.js";
 
 /** @typedef {"head"|"position"} By */
@@ -38,6 +39,18 @@ export function mapOf({ by, effects, layers, columns, nameOf }) {
       }),
     ),
   };
+}
+
+/**
+ * The map of a model's effects, with the name of each cell.
+ * @param {Description} description @param {By} by @param {(Float32Array|null)[]} effects @param {{layers: number[], heads: number[]}} kept
+ */
+export function heatOf(description, by, effects, { layers, heads }) {
+  const numbers = layers.map((layer) => String(numberOfLayer(description, layer)));
+  const columns = by === "head" ? heads.map((head) => String(numberOfHead(description, head))) : (description.tokens ?? []).map(String);
+  const nameOf = (/** @type {number} */ layer, /** @type {number} */ column) =>
+    by === "head" ? nameOfHead({ layer: layers[layer], head: heads[column] }, description) : `what “${columns[column]}” holds before layer ${numbers[layer]}`;
+  return { ...mapOf({ by, effects, layers: numbers, columns, nameOf }), nameOf };
 }
 
 /** What a share of 100 % means. @param {Measured} measured @param {string} word */

@@ -5,14 +5,14 @@ import { heatSvg, heatTable } from "../../elements/heat_table.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { shortened, unitsOf } from "../../elements/words.js";
 import { svgText } from "../../page/export.js";
-import { keptHeads, keptLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { keptHeads, keptLayers, numberOfLayer } from "../../page/state.js";
 import { swapped } from "../guess/model.js";
 import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
 import { textOf } from "../matter/model.js";
 import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
-import { mapOf, printedShare, saidOfMeasure, strongestCells } from "./model.js";
+import { heatOf, printedShare, saidOfMeasure, strongestCells } from "./model.js";
 
 const ABOUT = "Take what a head or a word holds from another text, and see whether the answer changes to that text’s.";
 const STRUCK = 3; // of the strongest heads, struck out by a button
@@ -51,7 +51,7 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   const said = element("p", { class: "regard-matter-said", "aria-live": "polite" });
   const meaning = element("p", { class: "regard-matter-control" });
   const map = element("div", {});
-  const strike = button("", strikeOut, { class: "regard-vote-action", hidden: true });
+  const strike = button(`Strike out the ${STRUCK} strongest heads`, strikeOut, { class: "regard-vote-action", hidden: true });
   const choice = optionRow("Taken", ["Head by head", "Word by word"], 0, (place) => state.set({ patch_by: place ? "position" : undefined }));
   const work = makeWork(layers.length, { stop, goOn: compute });
   const from = queryChooser(units.map(({ text }) => text), asker(), (word) => state.set({ query: units[word].first }), "Answer after");
@@ -66,31 +66,17 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   );
   field.addEventListener("change", () => state.set({ patch_text: field.value.trim() || undefined }));
 
-  function columns() {
-    return by() === "head" ? heads.map((head) => String(numberOfHead(description, head))) : (description.tokens ?? []).map(String);
-  }
-
-  function heatMap() {
-    const word = (/** @type {number} */ column) => `“${description.tokens?.[column]}”`;
-    const nameOf = (/** @type {number} */ layer, /** @type {number} */ column) =>
-      by() === "head" ? nameOfHead({ layer: layers[layer], head: heads[column] }, description) : `what ${word(column)} holds before layer ${numberOfLayer(description, layers[layer])}`;
-    return { ...mapOf({ by: by(), effects, layers: layers.map((layer) => String(numberOfLayer(description, layer))), columns: columns(), nameOf }), nameOf };
-  }
+  const heatMap = () => heatOf(description, by(), effects, { layers, heads });
 
   function show() {
     const drawn = heatMap();
     replaced(map, heatTable(drawn, colours));
     const [top] = strongestCells(effects, 1);
     const done = effects.filter(Boolean).length;
-    const word = shortened(units[asker()].text, 20);
-    meaning.textContent = measured ? saidOfMeasure(measured, word) : "";
+    meaning.textContent = measured ? saidOfMeasure(measured, shortened(units[asker()].text, 20)) : "";
     if (!top) return;
-    const name = drawn.nameOf(top.layer, top.column);
-    const ends = top.effect < 0 ? "away from" : "of the way to";
-    const before = done < layers.length ? "So far the strongest: " : "The strongest: ";
-    replaced(said, before, `${name}, taken from the other text, moves the answer `, element("b", { text: `${printedShare(Math.abs(top.effect))} %` }), ` ${ends} the other’s.`);
+    replaced(said, saidOfStrongest(top.effect, drawn.nameOf(top.layer, top.column), done < layers.length));
     strike.hidden = by() !== "head" || done < layers.length;
-    strike.textContent = `Strike out the ${STRUCK} strongest heads`;
     if (done === layers.length) announce(said.textContent ?? "");
   }
 
@@ -164,12 +150,18 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
       const { width, height, parts } = heatSvg(heatMap(), colours, svgText);
       return svgDocument(width, height, title(), colours.ground, parts);
     },
-    table: () => ({
-      title: title(),
-      columns: ["layer", by() === "head" ? "head" : "token", "effect"],
-      rows: effects.flatMap((row, place) => Array.from(row ?? [], (effect, column) => [numberOfLayer(description, layers[place]), columns()[column], effect])),
-    }),
+    table() {
+      const { columns } = heatMap();
+      const rows = effects.flatMap((row, place) => Array.from(row ?? [], (effect, column) => [numberOfLayer(description, layers[place]), columns[column], effect]));
+      return { title: title(), columns: ["layer", by() === "head" ? "head" : "token", "effect"], rows };
+    },
   };
+}
+
+/** @param {number} effect of the cell @param {string} name @param {boolean} isPart whether layers are still to come */
+function saidOfStrongest(effect, name, isPart) {
+  const share = element("b", { text: `${printedShare(Math.abs(effect))} %` });
+  return [`${isPart ? "So far the strongest" : "The strongest"}: ${name}, taken from the other text, moves the answer `, share, ` ${effect < 0 ? "away from" : "of the way to"} the other’s.`];
 }
 
 /**
