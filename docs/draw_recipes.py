@@ -23,7 +23,7 @@ TEXTS = [
     "Once upon a time there was a king who loved apples, and his garden was full of them.",
     "Love Apple phones; an apple pie is another thing.",
 ]
-PROMPTS, HEADS = {"induction": 50}, {"induction": 80}  # of a question; otherwise 100 and 30
+PROMPTS, HEADS = {"induction": 50}, {"induction": 20}  # of a question; otherwise 100 and 30
 
 
 def draw_lens() -> Svg:
