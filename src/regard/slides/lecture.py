@@ -114,10 +114,10 @@ class Lecture:
         return f"regard slides {self.quoted}{options}"
 
     def slide(self, title: str, *elements: Any, command: str = "", notes: Sequence[str] = ()) -> Slide:
-        """A slide whose notes say which command shows the same."""
+        """A slide whose notes say which commands, one per line, show the same."""
         if self.is_transposed and command.startswith("regard steps"):
             command += f' --product "{self.product}"'
-        made = (f"The same in the terminal: {command}",) if command else ()
+        made = tuple(f"The same in the terminal: {line}" for line in command.splitlines())
         return Slide(self.written(title), tuple(map(self._as_written, elements)), (*notes, *made))
 
     def _as_written(self, element: Any) -> Any:

@@ -193,19 +193,20 @@ def roles(lecture: Lecture) -> Iterator[Slide]:
 def _same_heads(lecture: Lecture, reading: Any, text: str) -> Slide:
     """What the heads of each relation link in another sentence."""
     rows = []
-    command = f"regard see {lecture.quoted}"
+    commands = []
     for relation, name, _ in SHOWN_BY:
         answer, labels = _answer(reading, relation), reading.labels
         if answer is None:
             rows.append((name, "", "none", ""))
             continue
-        link, command = answer.link, f"regard see {lecture.quoted} --head {relation}"
+        link = answer.link
+        commands.append(f"regard see {lecture.quoted} --head {relation}")
         weight = weights_of_word(reading, link.layer, link.head, link.query)[link.key]
         rows.append((name, f"{link.layer}.{link.head}", f"{labels[link.query]} → {labels[link.key]}", number(weight)))
     table = SlideGrid(("relation", "head", "link", "weight"), tuple(rows), left=(True, False, True, False))
     shown = text if len(text) < 160 else f"{text[:150]} …"
     says = remark(shown, "The strongest link that each head can make, right or wrong.")
-    return lecture.slide("The same heads on this sentence", table, says, command=command)
+    return lecture.slide("The same heads on this sentence", table, says, command="\n".join(commands))
 
 
 # “Keys on the table belong to Sarah”: what the sentence says, by hand, beside what the heads link.
@@ -321,7 +322,7 @@ def _windows(lecture: Lecture) -> Iterator[Slide]:
     says.append(remark(f"{lecture.model}, layer {layer}, head {head}: {link}. A head can reach "
                        "every word; which one is computed from the words."))  # fmt: skip
     yield lecture.slide("A head's reach", drawn, *says, command=command)
-    rows = []
+    rows, commands = [], []
     for name, other in PAIRS:
         reading = read(lecture.model, str(examples.named(name).content))
         words = [word.text for word in reading.words]
@@ -329,12 +330,15 @@ def _windows(lecture: Lecture) -> Iterator[Slide]:
         row = weights_of_word(reading, layer, head, query)
         key = int(np.argmax(np.where(np.arange(len(words)) == query, -1.0, row)))
         distance = abs(key - query)
+        commands.append(f"regard see {quoted(reading.text)} --query {other} --layer {layer} --head {head}")
         rows.append((f"{other} → {words[key]}", str(distance),
                      *("yes" if distance <= size // 2 else "no" for size in WINDOWS), number(row[key])))  # fmt: skip
     headings = "link", "words apart", *(f"window {size}" for size in WINDOWS), f"head {layer}.{head}"
     below = remark("Two passages: regard examples sarah, regard examples jake.",
                   "Several convolutions on top of each other reach further; their weights stay fixed.")  # fmt: skip
-    yield lecture.slide("Windows, and a head's reach", SlideGrid(headings, tuple(rows)), below, command=command)
+    yield lecture.slide(
+        "Windows, and a head's reach", SlideGrid(headings, tuple(rows)), below, command="\n".join(commands)
+    )
 
 
 def probability(lecture: Lecture) -> Iterator[Slide]:
@@ -354,7 +358,7 @@ def probability(lecture: Lecture) -> Iterator[Slide]:
         known = role.arrow
         rows.append((words[query], words[key], number(row[key]), number(row[key] / row[places].sum()),
                      f"{link.layer}.{link.head}", known))  # fmt: skip
-    command = f'regard see "{text}" --head subject'
+    command = f'regard see "{text}" --head subject\nregard see "{text}" --head object'
     headings = "q", "k", "probability", "among words", "head", "known for"
     left = (True, True, False, False, False, True)
     for last in (2, 3, 6):
