@@ -12,6 +12,7 @@ import {
   firstAxes,
   firstHead,
   legendOf,
+  onSentence,
   patternOf,
   rankOf,
   shareOf,
@@ -109,4 +110,13 @@ test("tick labels have as many decimals as their steps need", () => {
   assert.equal(tickDigits([0, 1.5, 3]), 1);
   assert.equal(tickDigits([0, 0.25, 0.5]), 2);
   assert.equal(tickDigits([0, 20, 40]), 0);
+});
+
+test("a card stays on a sentence and a word that its model has, and opens on the clearest link", () => {
+  const both = atlas(model({ sentences: [{ text: "a b", tokens: ["a", "b"], sinks: [], causal: false }] }), model({ sentences: [] }));
+  const [one, head] = [both.models[0], both.models[0].all[0]]; // weights 0, 10, 20, 30
+  assert.deepEqual([onSentence({ model: one, one: head, sentence: 5, query: null })].map(({ sentence, query }) => [sentence, query]), [[0, 1]]);
+  assert.equal(onSentence({ model: one, one: head, sentence: 0, query: 0 }).query, 0);
+  assert.equal(onSentence({ model: one, one: head, sentence: 0, query: 7 }).query, 1);
+  assert.equal(onSentence({ model: both.models[1], one: head, sentence: 0, query: 1 }).query, null);
 });

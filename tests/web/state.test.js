@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   addressOf,
+  carriedOver,
   fitted,
   makeState,
   nameOfHead,
@@ -156,4 +157,14 @@ test("a layer and a head are named by the model's numbers", () => {
   const typed = { origin: { source: "typed by hand", layer: null, heads: [], text: "The cat sat", edited: "a causal mask" } };
   assert.equal(captionOf({ ...some, source: "llama" }, UNCHOSEN, typed), "typed by hand: “The cat sat”; edited: a causal mask");
   assert.equal(titleOfMatrix(some, { ...UNCHOSEN, layer: 0, head: 1 }), "Weights, layer 3, head 5");
+});
+
+test("with another text words are found by their names; it opens at its own start unless a head was chosen by hand", () => {
+  const before = { tokens: ["the", "cat", "sat"], layers: 2, heads: 2, start: { layer: 1, head: 0, query: 2 } };
+  const after = { tokens: ["a", "the", "cat", "ran"], layers: 2, heads: 2, start: { layer: 0, head: 1, query: 3 } };
+  const chosen = { ...UNCHOSEN, layer: 1, head: 1, query: 1, key: 2, region: [0, 1, 0, 1] };
+  assert.deepEqual(carriedOver(chosen, before, after), { roles_asked: null, query: 2, key: null, region: null });
+  assert.deepEqual(carriedOver({ ...chosen, key: null }, before, { ...before, tokens: ["a", "cat", "sat"] }), { roles_asked: null });
+  assert.deepEqual(carriedOver({ ...UNCHOSEN, ...before.start }, before, after), { roles_asked: null, region: null, ...after.start });
+  assert.equal(carriedOver({ ...UNCHOSEN, ...before.start, heads: [0, 1] }, before, after).layer, undefined);
 });

@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { framed } from "../../src/regard/web/sources/frames.js";
 import { labelPlaces, nearest } from "../../src/regard/web/training/chart.js";
-import { bestHead, filmOf, firstHead, roleOf, specialisation, steepest } from "../../src/regard/web/training/model.js";
+import { bestHead, filmOf, firstHead, nextOf, openingOf, roleOf, specialisation, steepest, toggledPlay } from "../../src/regard/web/training/model.js";
 import { strongestKeys } from "../../src/regard/web/elements/word_matrix.js";
 
 const [SNAPSHOTS, LAYERS, HEADS, TOKENS] = [3, 2, 2, 3];
@@ -89,4 +89,15 @@ test("labels of lines that end together do not overlap", () => {
 test("the nearest snapshot to a step", () => {
   assert.equal(nearest([0, 50, 400], 300), 2);
   assert.equal(nearest([0, 50, 400], 20), 0);
+});
+
+test("a film opens at its end on a query with a right key, plays from the start and stops at the end", () => {
+  const run = film();
+  let shown = openingOf(run);
+  assert.deepEqual({ at: shown.at, query: shown.query, playing: shown.playing }, { at: 2, query: 2, playing: false });
+  const seen = [];
+  for (shown = toggledPlay(run, shown); shown.playing; shown = nextOf(run, shown)) seen.push(shown.at);
+  assert.deepEqual(seen, [0, 1, 2]);
+  assert.equal(toggledPlay(run, { ...shown, at: 1 }).at, 1);
+  assert.equal(toggledPlay(run, { ...shown, at: 1, playing: true }).playing, false);
 });

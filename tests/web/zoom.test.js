@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neighbour } from "../../src/regard/web/elements/dots.js";
-import { BESIDE, LEVELS, levelOf, levelsOf, onTheBar, viewOf } from "../../src/regard/web/page/levels.js";
+import { BESIDE, LEVELS, levelOf, levelsOf, onTheBar, viewOf, viewOfLevel } from "../../src/regard/web/page/levels.js";
 import { byLayer, overMeasures, sharedNames } from "../../src/regard/web/views/dots/model.js";
 import { controlFor, groupsOf, headsFrom, textOf, toggled } from "../../src/regard/web/views/matter/model.js";
 import { asWritten, shapeOf, transposeOf } from "../../src/regard/web/views/steps/product.js";
@@ -106,4 +106,14 @@ test("x · Wᵀ: formulas, shapes and matrices", () => {
   assert.equal(asWritten("column 3 of W_2", true), "row 3 of W_2");
   assert.equal(shapeOf(384, 32, true), "32 × 384");
   assert.deepEqual(transposeOf([[1, 2, 3], [4, 5, 6]]), [[1, 4], [2, 5], [3, 6]]);
+});
+
+test("a level opens with the view shown there last, else with the usual one, else with its first", () => {
+  const views = ["dots", "grid"].map((name) => ({ name }));
+  const levels = [{ name: "heads", views }];
+  const other = { name: "sentence" };
+  assert.equal(viewOfLevel(levels, "heads", "grid", other), views[1]);
+  assert.equal(viewOfLevel(levels, "heads", undefined, views[1]), views[1]);
+  assert.equal(viewOfLevel(levels, "heads", "gone", other), views[0]);
+  assert.equal(viewOfLevel(levels, "matter", undefined, other), undefined);
 });

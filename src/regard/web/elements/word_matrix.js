@@ -1,9 +1,11 @@
 /** One head between the words of a short text: a matrix with words on both sides, walked with the arrow keys. */
 import { steppedTo } from "./controls.js";
 import { element } from "./elements.js";
+import { printedNumber } from "../maths/numbers.js";
 import { paint } from "../views/matrix/pixels.js";
 import { shortened } from "./words.js";
 
+const FAINT = 0.005; // smaller weights print as 0.00
 const LARGEST = 440; // pixels of the matrix
 const CELL = 26; // pixels of a cell at most
 const LABEL = 7.2; // pixels of a letter
@@ -110,4 +112,10 @@ export function mapOf(weights, count, colours, causal) {
 export function strongestKeys(weights, count, query, most) {
   const row = Array.from(weights.subarray(query * count, (query + 1) * count), (weight, key) => ({ key, weight }));
   return row.sort((one, other) => other.weight - one.weight || one.key - other.key).slice(0, most);
+}
+
+/** What a query attends to most, in words. @param {Float32Array} weights @param {string[]} tokens @param {number} query */
+export function attendsMost(weights, tokens, query) {
+  const strongest = strongestKeys(weights, tokens.length, query, 3).filter(({ weight }) => weight >= FAINT);
+  return [element("strong", { text: tokens[query] }), ` attends most to ${strongest.map(({ key, weight }) => `${tokens[key]} ${printedNumber(weight)}`).join(", ")}`];
 }

@@ -2,10 +2,9 @@
 import { button, element, replaced } from "../elements/elements.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
-import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
-import { axisOf, nameOf, rankOf, shareOf } from "./model.js";
+import { attendsMost, makeWordMatrix } from "../elements/word_matrix.js";
+import { axisOf, nameOf, onSentence, rankOf, shareOf } from "./model.js";
 
-const FAINT = 0.005; // smaller weights print as 0.00
 const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
 
 /**
@@ -26,91 +25,40 @@ export function makeCard(atlas, colours, announce, plot) {
     examples: element("div"),
   };
   replaced(el, Object.values(parts));
-  const chosen = { sentence: 0, query: /** @type {number|null} */ (null) };
-  /** @type {{model: import("./model.js").Model, one: import("./model.js").Head}} */
-  let shown = { model: atlas.models[0], one: atlas.models[0].all[0] };
+  /** @type {import("./model.js").CardState} */
+  let shown = { model: atlas.models[0], one: atlas.models[0].all[0], sentence: 0, query: null };
 
   /** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
   function show(model, one) {
-    shown = { model, one };
+    shown = { ...shown, model, one };
     const several = atlas.models.length > 1 ? `${model.name}, ` : "";
     parts.heading.textContent = `${several}layer ${one.layer}, head ${one.head}`.replace(/^l/, "L");
     parts.name.textContent = nameOf(model, one);
     const labels = model.labels(one).map(({ pattern, score }) => element("span", { class: "regard-heads-label", text: `${pattern} ${printedNumber(score)}` }));
     replaced(parts.labels, labels.length ? ["Here: ", labels] : null);
-    replaced(parts.relations, relationsTable());
+    replaced(parts.relations, relationsTable(model, one));
     showMap();
-    replaced(parts.statistics, statisticsTable());
-    replaced(parts.examples, examplesList());
-  }
-
-  function relationsTable() {
-    const { model, one } = shown;
-    if (!model.hasRelations) return null;
-    const found = model.relationsOf(one).slice(0, 6);
-    if (!found.length)
-      return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
-    const rows = found.map(({ arrow, accuracy, offset, untrained }) =>
-      element(
-        "tr",
-        {},
-        element("th", { scope: "row", text: arrow }),
-        element("td", {}, bar(accuracy[0], offset)),
-        element("td", { class: "regard-number", text: printedNumber(accuracy[0]), title: `95%: ${printedNumber(accuracy[1])} to ${printedNumber(accuracy[2])}` }),
-        element("td", { class: "regard-number", text: printedNumber(offset) }),
-        element("td", { class: "regard-number", text: untrained === null ? "–" : printedNumber(untrained) }),
-      ),
-    );
-    return [
-      element("h3", { text: "Relations that it finds" }),
-      element(
-        "table",
-        { class: "regard-table regard-heads-relations" },
-        element("thead", {}, element("tr", {}, ["Relation", "", "right", "offset", "untrained"].map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
-        element("tbody", {}, rows),
-      ),
-      element("p", {
-        class: "regard-note",
-        text: `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`,
-      }),
-    ];
-  }
-
-  /** @param {number} value @param {number} mark */
-  function bar(value, mark) {
-    const [filled, at] = [element("span"), element("i")];
-    filled.style.setProperty("width", `${100 * value}%`);
-    at.style.setProperty("left", `${100 * mark}%`);
-    return element("span", { class: "regard-heads-bar" }, filled, at);
+    replaced(parts.statistics, statisticsTable(model, one, atlas, plot));
+    replaced(parts.examples, examplesList(model, one));
   }
 
   function showMap() {
-    const { model, one } = shown;
-    const { sentences } = model;
-    if (!sentences.length)
-      return replaced(parts.map, element("p", { class: "regard-note", text: "The page holds no map of this model." }));
-    chosen.sentence = Math.min(chosen.sentence, sentences.length - 1);
-    const { tokens, sinks, causal } = sentences[chosen.sentence];
-    const weights = model.weights(chosen.sentence, one);
-    if (chosen.query === null || chosen.query >= tokens.length) chosen.query = clearest(weights, tokens.length, sinks);
-    const query = /** @type {number} */ (chosen.query);
+    shown = onSentence(shown);
+    const { model, one, sentence, query } = shown;
+    if (query === null) return replaced(parts.map, element("p", { class: "regard-note", text: "The page holds no map of this model." }));
+    const { tokens, causal } = model.sentences[sentence];
+    const weights = model.weights(sentence, one);
     const select = element(
       "select",
       { "aria-label": "Sentence", class: "regard-heads-select", onchange: () => another(Number(select.value)) },
-      sentences.map(({ text }, at) => element("option", { value: String(at), text: shortened(text, 60) })),
+      model.sentences.map(({ text }, at) => element("option", { value: String(at), text: shortened(text, 60) })),
     );
-    select.value = String(chosen.sentence);
-    const readout = element("p", { class: "regard-heads-readout" });
-    const strongest = strongestKeys(weights, tokens.length, query, 3).filter(({ weight }) => weight >= FAINT);
-    replaced(
-      readout,
-      element("strong", { text: tokens[query] }),
-      ` attends most to ${strongest.map(({ key, weight }) => `${tokens[key]} ${printedNumber(weight)}`).join(", ")}`,
-    );
+    select.value = String(sentence);
+    const readout = element("p", { class: "regard-heads-readout" }, attendsMost(weights, tokens, query));
     const matrix = makeWordMatrix(colours, causal);
     matrix.show({ weights, tokens, query, name: `Attention matrix of layer ${one.layer}, head ${one.head}. ${readout.textContent}` });
     matrix.selects((row, byKey) => {
-      chosen.query = row;
+      shown = { ...shown, query: row };
       showMap();
       if (!byKey) return;
       parts.map.querySelector("canvas")?.focus();
@@ -128,72 +76,112 @@ export function makeCard(atlas, colours, announce, plot) {
 
   /** @param {number} sentence */
   function another(sentence) {
-    Object.assign(chosen, { sentence, query: null });
+    shown = { ...shown, sentence, query: null };
     showMap();
     parts.map.querySelector("select")?.focus();
   }
 
-  function statisticsTable() {
-    const { model, one } = shown;
-    const rows = model.metrics
-      .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
-      .map(({ name, meaning }) => {
-        const ends = model.interval(name, one);
-        const axis = axisOf({ ...atlas, models: [model] }, name);
-        return element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` })),
-          element("td", {}, strip(model, name, one, axis)),
-          element("td", {
-            class: "regard-number",
-            text: printedNumber(model.of(name, one)),
-            title: ends ? `95%: ${printedNumber(ends[0])} to ${printedNumber(ends[1])}` : null,
-          }),
-          element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
-        );
-      });
-    return [
-      element("h3", { text: "Its statistics among all heads" }),
-      element(
-        "table",
-        { class: "regard-table regard-heads-statistics" },
-        element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Statistic" }), element("td"), element("th", { scope: "col", text: "mean" }), element("th", { scope: "col", text: "rank" }))),
-        element("tbody", {}, rows),
-      ),
-      element("p", { class: "regard-note", text: "A mark for each head of the model; select a statistic to see it as an axis." }),
-    ];
-  }
-
-  /** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
-  function strip(model, name, one, axis) {
-    const marks = model.all
-      .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
-      .map((other) => mark(shareOf(axis, model.of(name, other)), "i"));
-    return element("span", { class: "regard-heads-strip", "aria-hidden": "true" }, marks, mark(shareOf(axis, model.of(name, one)), "b"));
-  }
-
-  function examplesList() {
-    const { model, one } = shown;
-    const found = model.examplesOf(one);
-    if (!found.length) return null;
-    const tenths = model.tenths(one);
-    const groups = [...new Set(found.map(({ tenth }) => tenth))].sort((a, b) => b - a);
-    return [
-      element("h3", { text: "Examples from the texts, by weight" }),
-      groups.map((tenth, place) =>
-        element(
-          "details",
-          { class: "regard-heads-examples", open: place < 2 },
-          element("summary", { text: tenthOf(tenth, tenths) }),
-          found.filter((link) => link.tenth === tenth).map(exampleOf),
-        ),
-      ),
-      element("p", { class: "regard-note", text: "The underlined word attends most to the bold one. Within each tenth of the weight, examples are drawn uniformly." }),
-    ];
-  }
-
   return { el, show };
+}
+
+/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+function relationsTable(model, one) {
+  if (!model.hasRelations) return null;
+  const found = model.relationsOf(one).slice(0, 6);
+  if (!found.length)
+    return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
+  const rows = found.map(({ arrow, accuracy, offset, untrained }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row", text: arrow }),
+      element("td", {}, bar(accuracy[0], offset)),
+      element("td", { class: "regard-number", text: printedNumber(accuracy[0]), title: `95%: ${printedNumber(accuracy[1])} to ${printedNumber(accuracy[2])}` }),
+      element("td", { class: "regard-number", text: printedNumber(offset) }),
+      element("td", { class: "regard-number", text: untrained === null ? "–" : printedNumber(untrained) }),
+    ),
+  );
+  return [
+    element("h3", { text: "Relations that it finds" }),
+    element(
+      "table",
+      { class: "regard-table regard-heads-relations" },
+      element("thead", {}, element("tr", {}, ["Relation", "", "right", "offset", "untrained"].map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
+      element("tbody", {}, rows),
+    ),
+    element("p", {
+      class: "regard-note",
+      text: `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`,
+    }),
+  ];
+}
+
+/** @param {number} value @param {number} mark */
+function bar(value, mark) {
+  const [filled, at] = [element("span"), element("i")];
+  filled.style.setProperty("width", `${100 * value}%`);
+  at.style.setProperty("left", `${100 * mark}%`);
+  return element("span", { class: "regard-heads-bar" }, filled, at);
+}
+
+/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
+function statisticsTable(model, one, atlas, plot) {
+  const rows = model.metrics
+    .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
+    .map(({ name, meaning }) => {
+      const ends = model.interval(name, one);
+      const axis = axisOf({ ...atlas, models: [model] }, name);
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` })),
+        element("td", {}, strip(model, name, one, axis)),
+        element("td", {
+          class: "regard-number",
+          text: printedNumber(model.of(name, one)),
+          title: ends ? `95%: ${printedNumber(ends[0])} to ${printedNumber(ends[1])}` : null,
+        }),
+        element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
+      );
+    });
+  return [
+    element("h3", { text: "Its statistics among all heads" }),
+    element(
+      "table",
+      { class: "regard-table regard-heads-statistics" },
+      element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Statistic" }), element("td"), element("th", { scope: "col", text: "mean" }), element("th", { scope: "col", text: "rank" }))),
+      element("tbody", {}, rows),
+    ),
+    element("p", { class: "regard-note", text: "A mark for each head of the model; select a statistic to see it as an axis." }),
+  ];
+}
+
+/** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
+function strip(model, name, one, axis) {
+  const marks = model.all
+    .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
+    .map((other) => mark(shareOf(axis, model.of(name, other)), "i"));
+  return element("span", { class: "regard-heads-strip", "aria-hidden": "true" }, marks, mark(shareOf(axis, model.of(name, one)), "b"));
+}
+
+/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+function examplesList(model, one) {
+  const found = model.examplesOf(one);
+  if (!found.length) return null;
+  const tenths = model.tenths(one);
+  const groups = [...new Set(found.map(({ tenth }) => tenth))].sort((a, b) => b - a);
+  return [
+    element("h3", { text: "Examples from the texts, by weight" }),
+    groups.map((tenth, place) =>
+      element(
+        "details",
+        { class: "regard-heads-examples", open: place < 2 },
+        element("summary", { text: tenthOf(tenth, tenths) }),
+        found.filter((link) => link.tenth === tenth).map(exampleOf),
+      ),
+    ),
+    element("p", { class: "regard-note", text: "The underlined word attends most to the bold one. Within each tenth of the weight, examples are drawn uniformly." }),
+  ];
 }
 
 /** Weights of a tenth and how many links have them. @param {number} tenth 10 for the strongest of all @param {number[]|null} counts */
@@ -226,15 +214,4 @@ function exampleOf({ text, query, key, weight }) {
     done = Math.max(done, at[1]);
   }
   return element("p", { dir: "auto" }, ...pieces, part(done, letters.length), element("span", { class: "regard-quiet", text: ` ${printedNumber(weight)}` }));
-}
-
-/** The query with the largest weight on another content token. @param {Float32Array} weights @param {number} count @param {number[]} sinks */
-function clearest(weights, count, sinks) {
-  let [found, largest] = [Math.min(1, count - 1), 0];
-  weights.forEach((weight, place) => {
-    const [query, key] = [Math.floor(place / count), place % count];
-    if (query === key || sinks.includes(query) || sinks.includes(key) || weight <= largest) return;
-    [found, largest] = [query, weight];
-  });
-  return found;
 }

@@ -184,3 +184,27 @@ export function alone(dots, room) {
     dots.every((other, at) => at === place || Math.abs(other.x - dot.x) > room || Math.abs(other.y - dot.y) > room / 2),
   );
 }
+
+/**
+ * A head on a sentence; query: null before one is chosen, or where there is no sentence.
+ * @typedef {{model: Model, one: Head, sentence: number, query: number|null}} CardState
+ * @param {CardState} shown @returns {CardState} on a sentence of the model; the query is one of its words
+ */
+export function onSentence({ model, one, sentence: wanted, query }) {
+  if (!model.sentences.length) return { model, one, sentence: wanted, query: null };
+  const sentence = Math.min(wanted, model.sentences.length - 1);
+  const { tokens, sinks } = model.sentences[sentence];
+  const isThere = query !== null && query < tokens.length;
+  return { model, one, sentence, query: isThere ? query : clearest(model.weights(sentence, one), tokens.length, sinks) };
+}
+
+/** The query with the largest weight on another content token. @param {Float32Array} weights @param {number} count @param {number[]} sinks */
+function clearest(weights, count, sinks) {
+  let [found, largest] = [Math.min(1, count - 1), 0];
+  weights.forEach((weight, place) => {
+    const [query, key] = [Math.floor(place / count), place % count];
+    if (query === key || sinks.includes(query) || sinks.includes(key) || weight <= largest) return;
+    [found, largest] = [query, weight];
+  });
+  return found;
+}

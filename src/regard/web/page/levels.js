@@ -44,6 +44,16 @@ export function onTheBar(levels, chosen) {
   return [...levels.slice(0, 1), ...levels.slice(first, first + ON_THE_BAR - 1)];
 }
 
+/**
+ * The view with which a level opens: the one shown there last, the usual view of the text, or the first.
+ * @template {{name: string}} Named
+ * @param {{name: string, views: Named[]}[]} levels @param {string} name @param {string|undefined} last @param {Named} usual @returns {Named|undefined}
+ */
+export function viewOfLevel(levels, name, last, usual) {
+  const views = levels.find((level) => level.name === name)?.views ?? [];
+  return views.find((view) => view.name === last) ?? (views.includes(usual) ? usual : views[0]);
+}
+
 /** The views beside the zoom that can be shown. @param {View[]} views that suit */
 export function viewsBeside(views) {
   return BESIDE.flatMap((name) => views.filter((view) => view.name === name));

@@ -118,6 +118,25 @@ export function fitted(given, description) {
 }
 
 /**
+ * What changes with another text: words are found by their names. It opens at its own start, unless a head was chosen by hand: then that
+ * head stays, and the word if it is there.
+ * @param {Chosen} chosen @param {Description} before @param {Description} after @returns {Partial<Chosen>}
+ */
+export function carriedOver(chosen, before, after) {
+  /** @type {Partial<Chosen>} */
+  const carried = { roles_asked: null };
+  for (const name of ["query", "key"]) {
+    const token = chosen[name];
+    if (token === null || before.tokens?.[token] === after.tokens?.[token]) continue;
+    carried[name] = tokenOfName(nameOfToken(token, before), after) ?? null;
+  }
+  if (before.tokens?.length !== after.tokens?.length) carried.region = null;
+  const { start } = before;
+  const untouched = start && /** @type {const} */ (["layer", "head", "query"]).every((name) => chosen[name] === start[name]);
+  return untouched && after.start && !chosen.heads ? { ...carried, ...after.start } : carried;
+}
+
+/**
  * The address of a state, `#layer=4&head=7&query=they`; what the page opens with is omitted.
  * @param {Chosen} chosen
  * @param {Description} description

@@ -1,7 +1,7 @@
 /** One head at one snapshot: its attention matrix with words, and W_Q and W_K beside it. */
 import { element, replaced } from "../elements/elements.js";
 import { largestOf, printedNumber } from "../maths/numbers.js";
-import { makeWordMatrix, strongestKeys } from "../elements/word_matrix.js";
+import { attendsMost, makeWordMatrix } from "../elements/word_matrix.js";
 import { roleOf } from "./model.js";
 
 /**
@@ -31,20 +31,13 @@ export function makeHead(film, colours, announce) {
   /** @param {number} at @param {number} probe @param {import("./model.js").Head} one @param {number} query */
   function show(at, probe, one, query) {
     const { tokens, keys } = film.probes[probe];
-    const count = tokens.length;
     const weights = film.weights(at, probe, one);
     heading.textContent = `Layer ${one.layer}, head ${one.head}`;
     const named = roleOf(film, at, one);
     role.textContent = named
       ? `Answers ${named.relation}: its largest weight is on the right word in ${printedNumber(named.accuracy)} of the test cases.`
       : `No relation yet: entropy ${printedNumber(film.entropy(at, one))} nats.`;
-    const strongest = strongestKeys(weights, count, query, 3).filter(({ weight }) => weight >= 0.005);
-    const right = keys[query] < 0 ? "" : ` · right key: ${tokens[keys[query]]}`;
-    replaced(
-      readout,
-      element("strong", { text: tokens[query] }),
-      ` attends most to ${strongest.map(({ key, weight }) => `${tokens[key]} ${printedNumber(weight)}`).join(", ")}${right}`,
-    );
+    replaced(readout, attendsMost(weights, tokens, query), keys[query] < 0 ? null : ` · right key: ${tokens[keys[query]]}`);
     const name = `Attention matrix of layer ${one.layer}, head ${one.head}. ${readout.textContent}`;
     matrix.show({ weights, tokens, keys, query, name });
     const parts = [["W_Q", "wq"], ["W_K", "wk"]].map(([name, array]) => matrixFigure(name, film.matrixOf(array, at, one)));

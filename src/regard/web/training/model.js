@@ -10,7 +10,7 @@
  * @typedef {ReturnType<typeof filmOf>} Film
  */
 
-export const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
+const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
 
 /** @param {Frame} frame */
 export function filmOf({ header: recorded, arrays }) {
@@ -77,6 +77,32 @@ export function firstHead(film) {
   const last = film.snapshots - 1;
   const scores = film.all.map((one) => roleOf(film, last, one)?.accuracy ?? NaN);
   return film.all[bestOf(scores)?.place ?? 0];
+}
+
+/**
+ * What is shown: a snapshot, a text, a head and a query; and whether the film plays.
+ * @typedef {{at: number, probe: number, one: Head, query: number, playing: boolean}} Shown
+ * @param {Film} film @returns {Shown}
+ */
+export function openingOf(film) {
+  return { at: film.snapshots - 1, probe: 0, one: firstHead(film), query: firstQuery(film, 0), playing: false };
+}
+
+/** The query worth seeing first: one with a right key. @param {Film} film @param {number} probe */
+export function firstQuery(film, probe) {
+  const { keys, tokens } = film.probes[probe];
+  const found = keys.findLastIndex((key, query) => key >= 0 && key !== query);
+  return found < 0 ? tokens.length - 1 : found;
+}
+
+/** Play, from the start where the film has ended; or pause. @param {Film} film @param {Shown} shown @returns {Shown} */
+export function toggledPlay(film, shown) {
+  return { ...shown, at: !shown.playing && shown.at >= film.snapshots - 1 ? 0 : shown.at, playing: !shown.playing };
+}
+
+/** The next snapshot of a film that plays; after the last it stops. @param {Film} film @param {Shown} shown @returns {Shown} */
+export function nextOf(film, shown) {
+  return shown.at >= film.snapshots - 1 ? { ...shown, playing: false } : { ...shown, at: shown.at + 1 };
 }
 
 /** The snapshot at which right answers rise fastest: where something is learned. @param {Film} film */

@@ -8,7 +8,7 @@ import { makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
 import { mapOf } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
-import { bestHead, filmOf, firstHead, notLearned, roleOf, specialisation, steepest } from "./model.js";
+import { bestHead, filmOf, firstQuery, nextOf, notLearned, openingOf, roleOf, specialisation, steepest, toggledPlay } from "./model.js";
 
 const FILM = 9000; // milliseconds from the first snapshot to the last
 const FASTEST = 50; // milliseconds between two snapshots
@@ -24,165 +24,132 @@ export function showTraining(el, frame, { isPage = true } = {}) {
   const root = element("div", { class: "regard regard-training" });
   el.append(root);
   lifetime.add(() => root.remove());
-  const theme = themeSwitch(root, true, lifetime, () => draw());
-  const last = film.snapshots - 1;
-  const chosen = { at: last, probe: 0, one: firstHead(film), query: firstQuery(0) };
-  const parts = {
-    header: element("header", { class: "regard-header" }),
-    body: element("div"),
-  };
-  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, parts.header, parts.body, live);
-  replaced(parts.header, headerOf(film));
-  let stopPlaying = () => {};
-  lifetime.add(() => stopPlaying());
-  /** @type {{show: () => void}} */
-  let current = { show: () => {} };
+  const body = element("div");
+  let shown = openingOf(film);
+  const wait = Math.max(FASTEST, FILM / Math.max(film.snapshots - 1, 1));
+  let stopTimer = () => {};
+  const announce = (/** @type {string} */ text) => (live.textContent = text);
+  const draw = () => drawFilm(body, { film, colours: makeColours(theme.now()), announce, set, get: () => shown });
+  const theme = themeSwitch(root, true, lifetime, () => {
+    show = draw();
+    set({ playing: false });
+  });
+  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, element("header", { class: "regard-header" }, headerOf(film)), body, live);
+  let show = draw();
+  show();
 
-  /** The query worth seeing first: one with a right key. @param {number} probe */
-  function firstQuery(probe) {
-    const { keys, tokens } = film.probes[probe];
-    const found = keys.findLastIndex((key, query) => key >= 0 && key !== query);
-    return found < 0 ? tokens.length - 1 : found;
+  /** @param {Partial<import("./model.js").Shown>} patch */
+  function set(patch) {
+    const wasPlaying = shown.playing;
+    shown = { ...shown, ...patch };
+    if (shown.playing !== wasPlaying) stopTimer();
+    if (shown.playing && !wasPlaying) stopTimer = lifetime.after(wait, next);
+    show();
   }
 
-  /** Once per theme. */
-  function draw() {
-    const colours = makeColours(theme.now());
-    const lines = linesOf(film, colours);
-    const chart = makeChart(film, colours, lines, (at) => go(at));
-    const head = makeHead(film, colours, (text) => (live.textContent = text));
-    const said = (/** @type {number} */ at) =>
-      `step ${printedCount(film.steps[at])} of ${printedCount(film.steps[last])}`;
-    const time = slider("Step", { least: 0, most: last, step: 1, value: chosen.at, said }, (at) => go(at));
-    const play = button("▶ Play", toggle, { "data-kind": "main" });
-    const jump = button("Where it is learned", () => go(steepest(film)), { title: "The snapshot at which right answers rise fastest" });
-    const numbers = element("p", { class: "regard-training-numbers" });
-    const roles = element("div", { class: "regard-training-roles" });
-    const probes = segments(
-      "Text",
-      film.probes.map((_, probe) => ({ value: probe, text: String(probe + 1) })),
-      chosen.probe,
-      (probe) => {
-        Object.assign(chosen, { probe, query: firstQuery(probe) });
-        show();
-      },
-    );
-    const sentence = element("p", { class: "regard-training-text", dir: "auto" });
-    const cells = film.all.map((one) => {
-      const canvas = element("canvas", { class: "regard-grid-map" });
-      const caption = element("span", { class: "regard-grid-caption" });
-      return { one, canvas, caption, el: button("", () => select(one), { class: "regard-grid-cell" }, canvas, caption) };
-    });
-    const box = element("div", { class: "regard-grid-box regard-grid-model", role: "group", "aria-label": "Heads" });
-    box.style.setProperty("--regard-across", String(film.heads));
-    for (const { one, el } of cells) {
-      if (!one.head) box.append(element("span", { class: "regard-grid-layer", text: `Layer ${one.layer}` }));
-      box.append(el);
-    }
-    walkable(box, () => cells.map((cell) => cell.el));
-    head.selects((query) => {
-      chosen.query = query;
-      show();
-    });
-    replaced(
-      parts.body,
-      chart.el,
-      notLearned(film) ? element("p", { class: "regard-training-learned", text: notLearned(film) }) : null,
-      element("div", { class: "regard-training-time" }, play, time.el, jump),
-      numbers,
-      roles,
-      element(
-        "div",
-        { class: "regard-training-body" },
-        element(
-          "section",
-          { "aria-label": "All heads" },
-          element(
-            "div",
-            { class: "regard-bar" },
-            film.probes.length > 1 ? element("span", { class: "regard-label", text: "Text" }) : null,
-            film.probes.length > 1 ? probes.el : null,
-            sentence,
-          ),
-          box,
-          element("p", {
-            class: "regard-note",
-            text: "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it.",
-          }),
-        ),
-        head.el,
-      ),
-    );
-
-    /** @param {HeadPlace} one */
-    function select(one) {
-      chosen.one = one;
-      show();
-    }
-
-    function show() {
-      const { at, probe, one } = chosen;
-      chart.show(at);
-      time.set(at);
-      sentence.textContent = film.probes[probe].text;
-      replaced(numbers, numbersOf(film, at));
-      replaced(roles, rolesOf(film, at, lines, select));
-      const count = film.probes[probe].tokens.length;
-      for (const cell of cells) {
-        const picture = mapOf(film.weights(at, probe, cell.one), count, colours, film.causal);
-        Object.assign(cell.canvas, { width: count, height: count });
-        cell.canvas.getContext("2d")?.drawImage(picture, 0, 0);
-        const role = roleOf(film, at, cell.one);
-        replaced(
-          cell.caption,
-          element("span", { class: "regard-grid-name", text: String(cell.one.head) }),
-          role ? element("span", { class: "regard-grid-label", text: role.relation, title: role.relation }) : null,
-          role ? element("span", { class: "regard-grid-number", text: printedNumber(role.accuracy) }) : null,
-        );
-        const on = cell.one === one;
-        cell.el.setAttribute("aria-pressed", String(on));
-        cell.el.tabIndex = on ? 0 : -1;
-        const name = `Layer ${cell.one.layer}, head ${cell.one.head}`;
-        cell.el.setAttribute("aria-label", role ? `${name}: ${role.relation} ${printedNumber(role.accuracy)}` : name);
-      }
-      head.show(at, probe, one, chosen.query);
-    }
-
-    /** @param {number} at @param {boolean} [playing] */
-    function go(at, playing = false) {
-      if (!playing) stopPlaying();
-      chosen.at = at;
-      show();
-    }
-
-    function toggle() {
-      if (play.getAttribute("aria-pressed") === "true") return stopPlaying();
-      play.textContent = "❚❚ Pause";
-      play.setAttribute("aria-pressed", "true");
-      let stop = () => {};
-      stopPlaying = () => {
-        stop();
-        play.textContent = "▶ Play";
-        play.setAttribute("aria-pressed", "false");
-        stopPlaying = () => {};
-      };
-      const wait = Math.max(FASTEST, FILM / Math.max(last, 1));
-      const next = () => {
-        if (chosen.at >= last) return stopPlaying();
-        go(chosen.at + 1, true);
-        stop = lifetime.after(wait, next);
-      };
-      if (chosen.at >= last) go(0, true);
-      stop = lifetime.after(wait, next);
-    }
-
-    stopPlaying();
-    current = { show };
-    current.show();
+  function next() {
+    stopTimer = lifetime.after(wait, next);
+    set(nextOf(film, shown));
   }
 
-  draw();
   return lifetime.end;
+}
+
+/**
+ * Everything below the header, once per theme; the result shows it as it is now.
+ * @typedef {{film: import("./model.js").Film, colours: Colours, announce: (text: string) => void,
+ *   set: (patch: Partial<import("./model.js").Shown>) => void, get: () => import("./model.js").Shown}} Stage
+ * @param {HTMLElement} body @param {Stage} stage
+ */
+function drawFilm(body, { film, colours, announce, set, get }) {
+  const lines = linesOf(film, colours);
+  const go = (/** @type {number} */ at) => set({ at, playing: false });
+  const select = (/** @type {HeadPlace} */ one) => set({ one });
+  const chart = makeChart(film, colours, lines, go);
+  const head = makeHead(film, colours, announce);
+  const last = film.snapshots - 1;
+  const said = (/** @type {number} */ at) => `step ${printedCount(film.steps[at])} of ${printedCount(film.steps[last])}`;
+  const time = slider("Step", { least: 0, most: last, step: 1, value: get().at, said }, go);
+  const play = button("", () => set(toggledPlay(film, get())), { "data-kind": "main" });
+  const jump = button("Where it is learned", () => go(steepest(film)), { title: "The snapshot at which right answers rise fastest" });
+  const numbers = element("p", { class: "regard-training-numbers" });
+  const roles = element("div", { class: "regard-training-roles" });
+  const options = film.probes.map((_, probe) => ({ value: probe, text: String(probe + 1) }));
+  const probes = segments("Text", options, get().probe, (probe) => set({ probe, query: firstQuery(film, probe) }));
+  const sentence = element("p", { class: "regard-training-text", dir: "auto" });
+  const maps = makeMaps(film, colours, select);
+  head.selects((query) => set({ query }));
+  const problem = notLearned(film);
+  replaced(
+    body,
+    chart.el,
+    problem ? element("p", { class: "regard-training-learned", text: problem }) : null,
+    element("div", { class: "regard-training-time" }, play, time.el, jump),
+    numbers,
+    roles,
+    element(
+      "div",
+      { class: "regard-training-body" },
+      element(
+        "section",
+        { "aria-label": "All heads" },
+        element("div", { class: "regard-bar" }, options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null, sentence),
+        maps.el,
+        element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it." }),
+      ),
+      head.el,
+    ),
+  );
+  return () => {
+    const { at, probe, one, query, playing } = get();
+    chart.show(at);
+    time.set(at);
+    play.textContent = playing ? "❚❚ Pause" : "▶ Play";
+    play.setAttribute("aria-pressed", String(playing));
+    sentence.textContent = film.probes[probe].text;
+    replaced(numbers, numbersOf(film, at));
+    replaced(roles, rolesOf(film, at, lines, select));
+    maps.show(at, probe, one);
+    head.show(at, probe, one, query);
+  };
+}
+
+/** The maps of all heads. @param {import("./model.js").Film} film @param {Colours} colours @param {(one: HeadPlace) => void} select */
+function makeMaps(film, colours, select) {
+  const cells = film.all.map((one) => {
+    const canvas = element("canvas", { class: "regard-grid-map" });
+    const caption = element("span", { class: "regard-grid-caption" });
+    return { one, canvas, caption, el: button("", () => select(one), { class: "regard-grid-cell" }, canvas, caption) };
+  });
+  const el = element(
+    "div",
+    { class: "regard-grid-box regard-grid-model", role: "group", "aria-label": "Heads", style: { "--regard-across": String(film.heads) } },
+    cells.map((cell) => [cell.one.head ? null : element("span", { class: "regard-grid-layer", text: `Layer ${cell.one.layer}` }), cell.el]),
+  );
+  walkable(el, () => cells.map((cell) => cell.el));
+
+  /** @param {number} at @param {number} probe @param {HeadPlace} chosen */
+  function show(at, probe, chosen) {
+    const count = film.probes[probe].tokens.length;
+    for (const { one, canvas, caption, el: cell } of cells) {
+      const picture = mapOf(film.weights(at, probe, one), count, colours, film.causal);
+      Object.assign(canvas, { width: count, height: count });
+      canvas.getContext("2d")?.drawImage(picture, 0, 0);
+      const role = roleOf(film, at, one);
+      replaced(
+        caption,
+        element("span", { class: "regard-grid-name", text: String(one.head) }),
+        role ? element("span", { class: "regard-grid-label", text: role.relation, title: role.relation }) : null,
+        role ? element("span", { class: "regard-grid-number", text: printedNumber(role.accuracy) }) : null,
+      );
+      cell.setAttribute("aria-pressed", String(one === chosen));
+      cell.tabIndex = one === chosen ? 0 : -1;
+      const name = `Layer ${one.layer}, head ${one.head}`;
+      cell.setAttribute("aria-label", role ? `${name}: ${role.relation} ${printedNumber(role.accuracy)}` : name);
+    }
+  }
+
+  return { el, show };
 }
 
 /** @param {import("./model.js").Film} film */
