@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { steppedNumber, typedNumber, withEntry, withName, withoutWord, withWord } from "../../src/regard/web/views/steps/edits.js";
 import { printedVector } from "../../src/regard/web/maths/numbers.js";
 import {
   UNCHANGED,
@@ -113,4 +114,21 @@ test("a masked key has no weight in a file, and the mask is written beside it", 
 
 test("repeated words are numbered as in Python", () => {
   assert.deepEqual(numbered(["the", "cat", "the", "the"]), ["the", "cat", "the:2", "the:3"]);
+});
+
+test("edits of an example are new numbers: the ones before stay as they are, also in the heads that were not edited", () => {
+  const before = Object.freeze({ tokens: ["a", "b"], embedding: [[1, 2], [3, 4]], w_q: [[[1]], [[2]]], w_o: null });
+  const copy = structuredClone(before);
+  assert.deepEqual(withEntry(before, { name: "embedding" }, [1, 0], 7).embedding, [[1, 2], [7, 4]]);
+  assert.deepEqual(withEntry(before, { name: "w_q", head: 1 }, [0, 0], 7).w_q, [[[1]], [[7]]]);
+  assert.deepEqual(withName(before, 1, "  ").tokens, ["a", "·"]);
+  assert.deepEqual(withWord(before).embedding, [[1, 2], [3, 4], [0, 0]]);
+  assert.deepEqual([withoutWord(before, 0).tokens, withoutWord(before, 0).embedding], [["b"], [[3, 4]]]);
+  assert.deepEqual(before, copy);
+});
+
+test("numbers are typed with a comma or a minus sign, and stepped without rounding errors", () => {
+  assert.deepEqual(["−1,5", " 2e3 ", "", "1e7", "x", "1.2.3"].map(typedNumber), [-1.5, 2000, null, null, null, null]);
+  const step = (text, key, shiftKey = false) => steppedNumber(text, { key, shiftKey });
+  assert.deepEqual([step("0.1", "ArrowUp", true), step("1", "ArrowDown"), step("1", "Enter"), step("x", "ArrowUp")], [0.2, 0, null, null]);
 });
