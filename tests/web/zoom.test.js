@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neighbour } from "../../src/regard/web/elements/dots.js";
 import { BESIDE, LEVELS, levelOf, levelsOf, onTheBar, viewOf, viewOfLevel } from "../../src/regard/web/page/levels.js";
-import { byLayer, overMeasures, sharedNames } from "../../src/regard/web/views/dots/model.js";
+import { byLayer, layoutOf, overMeasures, sharedNames } from "../../src/regard/web/views/dots/model.js";
 import { controlFor, groupsOf, headsFrom, textOf, toggled } from "../../src/regard/web/views/matter/model.js";
 import { asWritten, shapeOf, transposeOf } from "../../src/regard/web/views/steps/product.js";
 
@@ -116,4 +116,18 @@ test("a level opens with the view shown there last, else with the usual one, els
   assert.equal(viewOfLevel(levels, "heads", undefined, views[1]), views[1]);
   assert.equal(viewOfLevel(levels, "heads", "gone", other), views[0]);
   assert.equal(viewOfLevel(levels, "matter", undefined, other), undefined);
+});
+
+test("dots stand by layer until their numbers are known, and every number written is on the picture", () => {
+  const heads = headsOf(2, 3);
+  const known = { of: (name, { layer, head }) => (name === "entropy" ? layer + head : 10 * head) };
+  const shown = { description: { layers: 2, heads: 3, layer_numbers: [4, 7] }, labels: heads.map(() => ""), width: 600 };
+  const chosen = { dots_across: "layer", dots_up: "entropy" };
+  const waiting = layoutOf(heads, { ...shown, known: null, chosen });
+  assert.equal(waiting.axis, "");
+  assert.deepEqual(waiting.texts.map(({ text }) => text), ["Layer 4", "Layer 7", "0", "1", "2"]);
+  const spread = layoutOf(heads, { ...shown, known, chosen });
+  assert.deepEqual(spread.texts.map(({ text }) => text).slice(0, 3), ["4.00", "7.00", "Layer →"]);
+  for (const { dots, texts, width, height } of [waiting, spread])
+    for (const { x, y } of [...dots, ...texts]) assert.ok(x >= 0 && x <= width && y >= 0 && y <= height);
 });

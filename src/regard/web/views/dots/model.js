@@ -1,10 +1,11 @@
 /** Where the dots of all heads are: by layer and head, or over two measures. Pure functions. */
-import { STATISTICS, shareOf } from "../grid/model.js";
+import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { printedStatistic, STATISTICS, shareOf } from "../grid/model.js";
 
 const MARGIN = { left: 74, top: 26, bottom: 44, right: 18 }; // pixels around the dots
 const LABELLED = 84; // pixels between two columns from which names are written below the dots
 const LETTER = 7.2; // pixels
-export const LINE = 14; // pixels between two lines of a name
+const LINE = 14; // pixels between two lines of a name
 
 /** What dots can be spread over. */
 export const MEASURES = [{ name: "layer", text: "Layer", unit: "", said: "the position in the model" }, ...STATISTICS];
@@ -75,7 +76,53 @@ export function overMeasures(heads, { x, y }, { width, height }) {
 }
 
 /** The smallest and the largest number. @param {ArrayLike<number>} numbers */
-export function rangeOf(numbers) {
+function rangeOf(numbers) {
   const known = Array.from(numbers).filter((one) => !Number.isNaN(one));
   return known.length ? [Math.min(...known), Math.max(...known)] : [0, 0];
+}
+
+/** Whether dots are spread over two measures. @param {Chosen} chosen */
+export function isSpread({ dots_across: across, dots_up: up }) {
+  return Boolean(across && up);
+}
+
+/**
+ * Where the dots are and what is written beside them, as the state chooses.
+ * known  the numbers of the heads; before they are there, dots stand by layer
+ * @typedef {{text: string, x: number, y: number, anchor: "start"|"middle"|"end", kind?: "name"|"title"}} Written
+ * @param {HeadPlace[]} heads
+ * @param {{description: Description, labels: string[], known: import("../grid/model.js").HeadStatistics|null, chosen: Chosen, width: number}} shown
+ */
+export function layoutOf(heads, { description, labels, known, chosen, width }) {
+  if (!isSpread(chosen) || !known) {
+    const placed = byLayer(heads, { layers: keptLayers(description), columns: keptHeads(description), width, labelled: labels.some(Boolean), labels });
+    return { ...placed, axis: "", texts: namesBeside(placed, description) };
+  }
+  const measures = [chosen.dots_across, chosen.dots_up].map((name) => MEASURES.find((one) => one.name === name) ?? MEASURES[0]);
+  const [x, y] = measures.map(({ name }) => heads.map((head) => (name === "layer" ? numberOfLayer(description, head.layer) : known.of(name, head))));
+  const placed = overMeasures(heads, { x, y }, { width, height: Math.max(320, Math.min(560, width * 0.6)) });
+  const { left, right, top, bottom } = placed.axes;
+  const [[x0, x1], [y0, y1]] = [rangeOf(x), rangeOf(y)];
+  const [across, up] = measures.map(({ text, unit }) => `${text}${unit ? ` (${unit})` : ""}`);
+  /** @type {Written[]} */
+  const texts = [
+    { text: printedStatistic(x0), x: left, y: bottom + 18, anchor: "start" },
+    { text: printedStatistic(x1), x: right, y: bottom + 18, anchor: "end" },
+    { text: `${across} →`, x: (left + right) / 2, y: bottom + 18, anchor: "middle", kind: "title" },
+    { text: printedStatistic(y0), x: left - 8, y: bottom, anchor: "end" },
+    { text: printedStatistic(y1), x: left - 8, y: top + 10, anchor: "end" },
+    { text: `↑ ${up}`, x: left, y: top - 10, anchor: "start", kind: "title" },
+  ];
+  return { ...placed, axis: `M${left} ${top}V${bottom}H${right}`, texts, lines: [] };
+}
+
+/** Numbers of layers and heads, and what heads are known for. @param {ReturnType<typeof byLayer>} placed @param {Description} description @returns {Written[]} */
+function namesBeside({ rows, columns, dots, lines }, description) {
+  return [
+    ...rows.map(({ layer, y }) => ({ text: `Layer ${numberOfLayer(description, layer)}`, x: 64, y: y + 4, anchor: /** @type {const} */ ("end") })),
+    ...columns.map(({ head, x }) => ({ text: String(numberOfHead(description, head)), x, y: 12, anchor: /** @type {const} */ ("middle") })),
+    ...lines.flatMap((texts, at) =>
+      texts.map((text, line) => ({ text, x: dots[at].x, y: dots[at].y + dots[at].r + 15 + LINE * line, anchor: /** @type {const} */ ("middle"), kind: /** @type {const} */ ("name") })),
+    ),
+  ];
 }
