@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { asksFor, controlKey, firstKey, whereOf } from "../../src/regard/web/views/edges/model.js";
 import { mapOf as lensMap, settledAfter } from "../../src/regard/web/views/lens/model.js";
 import { missingFor } from "../../src/regard/web/views/matter/missing.js";
-import { headsLook, saidOfVotes } from "../../src/regard/web/views/matter/model.js";
+import { headsLook, saidOfVotes, sceneAfter, votesAfter } from "../../src/regard/web/views/matter/model.js";
 import { mapOf, saidOfMeasure, strongestCells } from "../../src/regard/web/views/patching/model.js";
 
 const textOf = (parts) => parts.map(({ text }) => text).join("");
@@ -70,4 +70,15 @@ test("a page says what is missing and how to get it", () => {
   assert.match(missingFor("flow", page, { loads: true }).why, /as soon as it is loaded/);
   assert.match(missingFor("flow", page, { show: () => {} }).why, /transformers runs this model/);
   assert.match(missingFor("flow", { ...page, long: true }).why, /too long/);
+});
+
+test("after a change struck heads lie in the tray, later layers vote again, and the others stay", () => {
+  const units = ["a", "b", "c"].map((text) => ({ text, sink: false }));
+  const before = [[0, 0, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]].map(([layer, head, word]) => ({ layer, head, word, weight: 0.6, abstains: false }));
+  const weight = { shape: [1, 2, 3], toFloat32: () => Float32Array.of(0.1, 0.8, 0.1, NaN, NaN, NaN) }; // of layer 1; one head has none
+  const after = votesAfter(before, { header: { layers: [1] }, arrays: { weight } }, units, 2);
+  assert.deepEqual(after.map(({ word }) => word), [0, 1, 1, 1]);
+  const scene = sceneAfter(before, { votes: after, struck: new Set(["0.0"]) }, { keys: ["a", "b", "c"], layers: [0, 1] });
+  assert.deepEqual([scene.counts, [...scene.before.values()], [...scene.changed]], [[0, 3, 0], [2, 2, 0], ["1.0"]]);
+  assert.equal(sceneAfter(before, { votes: before, struck: new Set() }, { keys: ["a", "b", "c"], layers: [0, 1] }).before, null);
 });

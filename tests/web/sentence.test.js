@@ -1,6 +1,7 @@
 /** Threads: which words are in sight, which is chosen and which pair is asked about follow from the state. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { NOTHING, searched } from "../../src/regard/web/views/sentence/running.js";
 import { SMALL, WINDOW, inSight, pagedTo, pairOf, pointedWord, rangesOf, shownWord, strongestKey } from "../../src/regard/web/views/sentence/model.js";
 
 const words = (count, sinks = []) => Array.from({ length: count }, (_, place) => ({ text: `w${place}`, first: place, last: place + 1, sink: sinks.includes(place) }));
@@ -40,4 +41,11 @@ test("a query is asked about with the chosen key, or with the word it attends to
   assert.equal(pairOf(gathered, null, both(4), { query: 3, key: null }), null); // not in sight
   assert.equal(pairOf(gathered, null, both(3), nothing), null);
   assert.equal(pairOf({ ...gathered, columns: [0, 1], mean: Float32Array.from([1]), rows: [0, 1] }, null, { queries: words(1), keys: words(1, [0]) }, { query: 0, key: null }), null);
+});
+
+test("a search begins on the shown page, falls back to the last match, and ends with an empty field", () => {
+  const running = { ...NOTHING, units: ["The", "cat", "that", "sat"].map((text) => ({ text })), first: 2 };
+  assert.deepEqual([searched(running, " AT ").matches, searched(running, "at").at], [[1, 2, 3], 1]);
+  assert.equal(searched({ ...running, first: 4 }, "at").at, 2);
+  assert.deepEqual(searched(running, "").matches, []);
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { steppedNumber, typedNumber, withEntry, withName, withoutWord, withWord } from "../../src/regard/web/views/steps/edits.js";
+import { stagesOf } from "../../src/regard/web/views/steps/after.js";
 import { printedVector } from "../../src/regard/web/maths/numbers.js";
 import {
   UNCHANGED,
@@ -131,4 +132,19 @@ test("numbers are typed with a comma or a minus sign, and stepped without roundi
   assert.deepEqual(["−1,5", " 2e3 ", "", "1e7", "x", "1.2.3"].map(typedNumber), [-1.5, 2000, null, null, null, null]);
   const step = (text, key, shiftKey = false) => steppedNumber(text, { key, shiftKey });
   assert.deepEqual([step("0.1", "ArrowUp", true), step("1", "ArrowDown"), step("1", "Enter"), step("x", "ArrowUp")], [0.2, 0, null, null]);
+});
+
+test("after a change the stages are computed again where W_O is known, and else say that they are not", () => {
+  const twice = (vector) => ({ projected: Array.from(vector, (one) => 2 * one) });
+  const after = { outputs: [[3, 4], [0, 0]], original: null, arrays: { projected: [6, 8, 0, 0], result: [1, 1, 1, 1] }, formulas: {}, head: 0, through: twice, arithmetic: null };
+  const say = (given, silenced) => stagesOf({ ...after, ...given }, new Set(silenced), false).map(({ name, vector, note }) => [name, [...vector], note]);
+  const stale = "not computed again: its weights are not at hand here";
+  assert.deepEqual(say({}, []), [["concatenated", [3, 4, 0, 0], null], ["projected", [6, 8, 0, 0], null], ["result", [1, 1, 1, 1], null]]);
+  assert.deepEqual(say({}, [0]), [
+    ["concatenated", [0, 0, 0, 0], "changed: moved by 100 % of its length"],
+    ["projected", [0, 0, 0, 0], "changed: moved by 100 % of its length"],
+    ["result", [1, 1, 1, 1], stale],
+  ]);
+  assert.deepEqual(say({}, [1]).map(([, , note]) => note), ["unchanged", "unchanged", stale]); // its output was zero
+  assert.deepEqual(say({ through: null }, [0]).map(([, , note]) => note), ["changed: moved by 100 % of its length", stale, stale]);
 });

@@ -7,10 +7,11 @@ import { element, replaced } from "../elements/elements.js";
 import { loadKernel } from "../engine/kernel.js";
 import { makeFrame, showError, takeTurns } from "./frame.js";
 import { keepView, openingView } from "./front.js";
-import { levelBar, menuOf, themeSwitch, titleOf } from "./toolbar.js";
+import { themeSwitch, titleOf } from "./toolbar.js";
 import { shareMenu } from "./share.js";
-import { levelOf, levelsOf, onTheBar, viewOf, viewOfLevel, viewsBeside } from "./levels.js";
+import { levelOf, levelsOf, viewOf } from "./levels.js";
 import { makeLifetime } from "../elements/lifetime.js";
+import { makeNavigation } from "./navigation.js";
 import { makePlace } from "./place.js";
 import { roles } from "./roles.js";
 import { carriedOver, fitted, makeState } from "./state.js";
@@ -49,17 +50,9 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   /** @type {{source: Source, description: Description, view: View|null, drawn: Drawn|null, lifetime: Lifetime|null}|null} */
   let shown = null;
   let settling = false; // while the state is adapted to another description
-  /** The view of each level that was shown last. @type {Map<string, string>} */
-  const visited = new Map();
   const suiting = (/** @type {Description} */ description) => VIEWS.filter((view) => view.suits(description, services));
+  const navigation = makeNavigation({ frame, state, theme, suiting });
   const viewNamed = (/** @type {string|null} */ name, /** @type {Description} */ description) => viewOf(name, suiting(description), description);
-
-  /** @param {string} name of a level */
-  function goTo(name) {
-    if (!shown) return;
-    const view = viewOfLevel(levelsOf(suiting(shown.description)), name, visited.get(name), viewNamed(null, shown.description));
-    if (view) state.set({ view: view.name });
-  }
 
   /** @param {boolean} [again] redraws the same view: the old one stays until the new one is ready */
   function drawView(again = false) {
@@ -69,7 +62,6 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     endView();
     const view = viewNamed(state.get().view, description);
     const level = levelOf(view.name);
-    if (level) visited.set(level.name, view.name);
     const part = lifetime.part();
     const colours = makeColours(theme.now());
     const inner = element("div", { class: `regard-${view.name}` });
@@ -79,7 +71,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     replaced(frame.view, element("h2", { class: "regard-unseen", text: level?.title ?? view.title }), old, inner);
     root.toggleAttribute("data-front", Boolean(view.front));
     root.setAttribute("data-view", view.name);
-    if (shown.view !== view || !frame.menu.firstChild) showHeader(view, description);
+    if (shown.view !== view || !frame.menu.firstChild) navigation.show(view, description);
     Object.assign(shown, { view, el: inner, lifetime: part });
     try {
       shown.drawn = view.draw({ el: inner, source, description, state, colours, announce, lifetime: part, services });
@@ -93,20 +85,6 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
     replaced(frame.save, shareMenu({ shown: () => shown, state, sharing: services.sharing, announce, colours }));
     if (old) takeTurns(old, inner, drawn?.ready);
     Promise.resolve(drawn?.ready).then(() => drawn === shown?.drawn && fly(root, from), () => {});
-  }
-
-  /** @param {View} view @param {Description} description */
-  function showHeader(view, description) {
-    const views = suiting(description);
-    const levels = levelsOf(views);
-    const level = levelOf(view.name);
-    const near = onTheBar(levels, level?.name);
-    frame.setTabs(levelBar(near, level?.name, goTo, frame.view));
-    if (!level) frame.view.setAttribute("aria-label", view.title);
-    else frame.view.removeAttribute("aria-label");
-    const far = levels.filter((one) => !near.includes(one)).map(({ name, title }) => ({ title, isShown: false, go: () => goTo(name) }));
-    const beside = viewsBeside(views).map((one) => ({ title: one.title, isShown: one === view, go: () => state.set({ view: one.name }) }));
-    replaced(frame.menu, menuOf(description, [...far, ...beside], theme.el));
   }
 
   function endView() {
@@ -159,7 +137,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
       frame.setStale(false);
       if (goesOn) goesOn.drawn?.update?.(next);
       else drawView(true);
-      showHeader(/** @type {View} */ (shown.view), description);
+      navigation.show(/** @type {View} */ (shown.view), description);
       kept?.changed();
     } catch (error) {
       if (!lifetime.ended && !signal?.aborted) showError(frame.view, /** @type {Error} */ (error));

@@ -33,6 +33,26 @@ export function isLink({ possible, classes }, relation, direction, query, key) {
   return inOrder && can(dependent, ofDependent) && can(head, ofHead);
 }
 
+/** The head of an answer, and its link. @param {RoleAnswer} answer @returns {Partial<Chosen>} */
+function pictureOf({ layer, head, query }) {
+  return { layer, head, heads: null, query, key: null, sinks: false, measure: "weight" };
+}
+
+/** Whether the picture is that of an answer. @param {RoleAnswer} answer @param {Chosen} chosen */
+function isShown({ layer, head, query }, chosen) {
+  return chosen.layer === layer && chosen.head === head && !(chosen.heads && chosen.heads.length > 1) && chosen.query === query && chosen.measure === "weight";
+}
+
+/** Whether the picture is the one that a question chose. @param {RoleQuestion} ask @param {Chosen} chosen */
+export function isLit({ name, answers }, chosen) {
+  return chosen.roles_asked === name && answers.some((answer) => isShown(answer, chosen));
+}
+
+/** @param {string} query @param {string} key @param {number} weight */
+function linkText(query, key, weight) {
+  return `${shortened(query, 16)} → ${shortened(key, 16)} ${printedNumber(weight)} here`;
+}
+
 /**
  * Questions, each with the link of this text that can be its answer; null where the model is not known.
  * @param {State} state
@@ -47,6 +67,9 @@ export function roles(state, description, uses, lifetime, source, read) {
   const { known } = description;
   const words = unitsOf(description, "word");
   const latest = latestOnly(lifetime);
+  const isKept = (/** @type {RoleAnswer} */ { layer, head }) => keptLayers(description).includes(layer) && keptHeads(description).includes(head);
+  const wordAt = (/** @type {number} */ token) => words[unitOf(words, token)]?.text ?? "";
+  const saidHere = (/** @type {RoleAnswer} */ { query, key, weight }) => linkText(wordAt(query), wordAt(key), weight);
   const said = element("p", { class: "regard-roles-said", role: "status" });
   const buttons = known.asks.map((ask) =>
     button(ask.name, () => choose(ask), { class: "regard-head regard-head-many", title: ask.answers[0] ? saidHere(ask.answers[0]) : ask.nothing }),
@@ -54,50 +77,17 @@ export function roles(state, description, uses, lifetime, source, read) {
 
   /** @param {RoleQuestion} ask */
   function choose(ask) {
-    if (isLit(ask)) return state.set({ roles_asked: null });
+    if (isLit(ask, state.get())) return state.set({ roles_asked: null });
     const answer = ask.answers.find(isKept);
     state.set({ roles_asked: ask.name, ...(answer ? pictureOf(answer) : {}) });
   }
 
-  /** The head of an answer, and its link. @param {RoleAnswer} answer @returns {Partial<Chosen>} */
-  function pictureOf({ layer, head, query }) {
-    return { layer, head, heads: null, query, key: null, sinks: false, measure: "weight" };
-  }
-
-  /** @param {RoleAnswer} answer */
-  function isKept({ layer, head }) {
-    return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
-  }
-
-  /** @param {RoleAnswer} answer */
-  function isShown({ layer, head, query }) {
-    const now = state.get();
-    return now.layer === layer && now.head === head && !(now.heads && now.heads.length > 1) && now.query === query && now.measure === "weight";
-  }
-
-  /** Whether the picture is the one that a question chose. @param {RoleQuestion} ask */
-  function isLit(ask) {
-    return state.get().roles_asked === ask.name && ask.answers.some(isShown);
-  }
-
-  /** @param {number} token */
-  function wordAt(token) {
-    return shortened(words[unitOf(words, token)]?.text ?? "", 16);
-  }
-
-  /** @param {RoleAnswer} answer */
-  function saidHere({ query, key, weight }) {
-    return `${wordAt(query)} → ${wordAt(key)} ${printedNumber(weight)} here`;
-  }
-
   function show() {
     const ask = known.asks.find((one) => one.name === state.get().roles_asked);
-    known.asks.forEach((one, place) =>
-      buttons[place].setAttribute("aria-pressed", String(isLit(one))),
-    );
+    known.asks.forEach((one, place) => buttons[place].setAttribute("aria-pressed", String(isLit(one, state.get()))));
     if (ask && !ask.answers.length) return replaced(said, ask.nothing, tryButton(ask));
     if (ask && !ask.answers.some(isKept)) return replaced(said, `${saidHere(ask.answers[0])}, head ${ask.answers[0].layer}.${ask.answers[0].head}: not kept in this page.`);
-    if (ask && isLit(ask)) return replaced(said, ask.answers.filter(isKept).flatMap(saidOf));
+    if (ask && isLit(ask, state.get())) return replaced(said, ask.answers.filter(isKept).flatMap(saidOf));
     showCaption();
   }
 
@@ -125,7 +115,7 @@ export function roles(state, description, uses, lifetime, source, read) {
         const [key] = strongest(row, 1, { skip: (at) => words[at].sink || at === place });
         if (key === undefined) return;
         const relation = known.relations[layer]?.[head]?.find((/** @type {string[]} */ [of, direction]) => isLink(known, of, direction, place, key));
-        const link = `${shortened(words[place].text, 16)} → ${shortened(words[key].text, 16)} ${printedNumber(row[key])} here`;
+        const link = linkText(words[place].text, words[key].text, row[key]);
         const rest = relation ? `, which can be ${relation[2]}. I${inGeneral.slice(1)}` : `. It is known for another link, i${inGeneral.slice(1)}`;
         replaced(said, element("strong", { text: `${name}: ${link}` }), rest);
       },
@@ -137,7 +127,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   function saidOf(answer, place) {
     const { layer, head, arrow, scored, same, unscored } = answer;
     const before = place ? " · " : "";
-    if (!isShown(answer)) {
+    if (!isShown(answer, state.get())) {
       const go = () => state.set({ ...pictureOf(answer), roles_asked: state.get().roles_asked });
       return [before, button(`${arrow} ${layer}.${head}`, go, { class: "regard-link", title: saidHere(answer) })];
     }
@@ -156,7 +146,7 @@ export function roles(state, description, uses, lifetime, source, read) {
     state.listen((now, before) => {
       const moved = PICTURE.some((name) => String(now[name] ?? "") !== String(before[name] ?? ""));
       const asked = known.asks.find((ask) => ask.name === now.roles_asked);
-      if (asked && moved && !isLit(asked)) return state.set({ roles_asked: null });
+      if (asked && moved && !isLit(asked, now)) return state.set({ roles_asked: null });
       if (moved || now.roles_asked !== before.roles_asked) show();
     }),
   );

@@ -10,6 +10,7 @@ import { sinksOf, unitsOf } from "../../elements/words.js";
 import { saidOfHead } from "../grid/about.js";
 import { headsOf, statisticsFrom, tableOfStatistics } from "../grid/model.js";
 import { svgDocument } from "../matrix/figure.js";
+import { dotKey } from "../vote/panel.js";
 import { isSpread, layoutOf, MEASURES, sharedNames } from "./model.js";
 
 const MOSTLY = 0.5; // of a head's weight on sinks
@@ -98,7 +99,7 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
     pair.hidden = !isSpread(state.get());
     [across.value, up.value] = [state.get().dots_across ?? "distance", state.get().dots_up ?? "entropy"];
     const { listed } = sinksOf(unitsOf(description, "word"));
-    replaced(legend, known && all.some(isSink) ? [element("i", { class: "regard-vote-key" }), "looks at words ", element("i", { class: "regard-vote-key", "data-abstains": true }), `looks mostly at ${listed}`] : []);
+    replaced(legend, known && all.some(isSink) ? [dotKey("first"), "looks at words ", dotKey("abstains"), `looks mostly at ${listed}`] : []);
     point(null);
     drawnOnce();
   }

@@ -1,6 +1,11 @@
 /** Which heads are struck out, which others are struck out for comparison, and what is said of the change. Pure functions. */
 
+import { countsOf, nameOf } from "../../maths/votes.js";
+import { changedHeads, choicesOf, placed, tallied, votesOf } from "../vote/model.js";
+import { pileShape } from "../vote/piles.js";
+
 /** @typedef {import("../vote/result.js").Part} Part */
+/** @typedef {import("../../maths/votes.js").HeadVote} HeadVote */
 
 /** Heads in an address: "3.1,5.2". @param {unknown} text @param {Description} description @returns {HeadPlace[]} */
 export function headsFrom(text, { layers, heads }) {
@@ -45,7 +50,7 @@ function distance(one, head) {
   return one.head > head ? one.head - head : 1000 + one.head;
 }
 
-/** The heads that look most at the word with the most votes, and those that abstain. @param {import("../../maths/votes.js").HeadVote[]} votes @param {Unit[]} units */
+/** The heads that look most at the word with the most votes, and those that abstain. @param {HeadVote[]} votes @param {Unit[]} units */
 export function groupsOf(votes, units) {
   /** @type {Map<number, HeadPlace[]>} */
   const words = new Map();
@@ -70,4 +75,36 @@ export function saidOfVotes({ changed, of, word }) {
 /** "3 heads look". @param {number} count */
 export function headsLook(count) {
   return count === 0 ? "no head looks" : count === 1 ? "1 head looks" : `${count} heads look`;
+}
+
+/** The votes after a change: layers before it stay as they are. @param {HeadVote[]} votes @param {Frame} frame @param {Unit[]} units @param {number} asker */
+export function votesAfter(votes, { header, arrays }, units, asker) {
+  const data = arrays.weight.toFloat32(); // (layer, head, word)
+  const [, count, words] = arrays.weight.shape;
+  const later = header.layers.map((/** @type {number} */ layer, /** @type {number} */ place) => {
+    const rows = data.subarray(place * count * words, (place + 1) * count * words);
+    return { layer, heads: Array.from({ length: count }, (_, head) => head).filter((head) => !Number.isNaN(rows[head * words])), rows };
+  });
+  const changed = new Map(votesOf(later, units, asker).map((vote) => [nameOf(vote), vote]));
+  return votes.map((vote) => changed.get(nameOf(vote)) ?? vote);
+}
+
+/**
+ * What is drawn of the votes after a change: struck heads lie in the tray, counts are compared with those before.
+ * @param {HeadVote[]} votes without the change @param {{votes: HeadVote[], struck: Set<string>}} after @param {{keys: string[], layers: number[]}} words
+ * @returns {import("../vote/draw.js").Scene}
+ */
+export function sceneAfter(votes, { votes: after, struck }, { keys, layers }) {
+  const dots = placed(after, { layers, counted: layers.length, apart: false }).map((dot) => (struck.has(nameOf(dot)) ? { ...dot, where: /** @type {const} */ ("tray") } : dot));
+  const isChanged = after !== votes || struck.size > 0;
+  return {
+    dots,
+    layers,
+    shape: pileShape(dots, keys.length, { width: 24, height: 84 }),
+    counts: tallied(dots, keys.length),
+    changed: changedHeads(after, choicesOf(votes, keys), keys),
+    before: isChanged ? new Map(countsOf(votes, keys.length).map((count, word) => [keys[word], count])) : null,
+    guess: null,
+    open: true,
+  };
 }

@@ -9,6 +9,14 @@ const PAGE = 1500; // words shown at once: more take longer than a frame to lay 
 const NAMED = 6; // of the strongest words, listed as links
 
 /**
+ * first    of the words that are shown
+ * matches  of the search, by position; at: the one that is shown
+ * @typedef {{units: Unit[], weights: ArrayLike<number>|null, query: number, first: number, matches: number[], at: number}} Running
+ * @type {Running}
+ */
+export const NOTHING = { units: [], weights: null, query: -1, first: 0, matches: [], at: -1 };
+
+/**
  * @param {{description: Description, choose: (unit: number) => void, point: (unit: number) => void, announce: (text: string) => void}} acts
  *   choose  selects a query; point  a key
  */
@@ -21,9 +29,7 @@ export function makeRunning({ description, choose, point, announce }) {
     button(sign, () => go(by), { "aria-label": label, title: label });
   const [previous, next] = [step(-1, "Previous match", "‹"), step(1, "Next match", "›")];
   const strong = element("span", { class: "regard-running-strong" });
-  const turn = (/** @type {number} */ by, /** @type {string} */ label) =>
-    button(label, () => turnTo(first + by * PAGE), { class: "regard-link" });
-  const [earlier, later] = [turn(-1, "◂ earlier"), turn(1, "later ▸")];
+  const [earlier, later] = [button("◂ earlier", () => turn(-1), { class: "regard-link" }), button("later ▸", () => turn(1), { class: "regard-link" })];
   const where = element("span", { class: "regard-quiet" });
   const el = element(
     "section",
@@ -41,70 +47,65 @@ export function makeRunning({ description, choose, point, announce }) {
     ),
     text,
   );
-  /** @type {Unit[]} */
-  let units = [];
-  /** @type {ArrayLike<number>|null} */
-  let weights = null;
-  let query = -1;
-  let first = 0;
-  let shown = "";
-  /** @type {number[]} */
-  let matches = [];
-  let at = -1;
+  let now = NOTHING;
+  let written = ""; // which words are in the text
 
   text.addEventListener("click", (event) => {
     const unit = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.("[data-unit]"));
     if (unit) (event.altKey ? point : choose)(Number(unit.dataset.unit));
   });
   search.addEventListener("input", () => {
-    const wanted = search.value.trim().toLowerCase();
-    matches = wanted ? units.flatMap((unit, place) => (unit.text.toLowerCase().includes(wanted) ? [place] : [])) : [];
-    at = matches.findIndex((place) => place >= first) - 1;
-    if (matches.length) go(1);
+    now = searched(now, search.value);
+    if (now.matches.length) showMatch();
     else mark();
   });
   search.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Enter" && matches.length) {
+    if (event.key === "Enter" && now.matches.length) {
       event.preventDefault();
-      choose(matches[at]);
+      choose(now.matches[now.at]);
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       go(event.key === "ArrowDown" ? 1 : -1);
     }
   });
 
-  /** @param {number} by */
+  /** To another match. @param {number} by */
   function go(by) {
-    if (!matches.length) return;
-    at = (at + by + matches.length) % matches.length;
+    if (!now.matches.length) return;
+    now = { ...now, at: (now.at + by + now.matches.length) % now.matches.length };
+    showMatch();
+  }
+
+  function showMatch() {
+    const { matches, at, units } = now;
     reveal(matches[at]);
     announce(`Match ${at + 1} of ${matches.length}: ${shortened(units[matches[at]].text, 30)}`);
   }
 
   /** @param {number} unit */
   function reveal(unit) {
-    if (unit < first || unit >= first + PAGE) first = Math.floor(unit / PAGE) * PAGE;
+    now = { ...now, first: pageOf(now, unit) };
     draw();
     const word = /** @type {HTMLElement|null} */ (text.querySelector(`[data-unit="${unit}"]`));
     if (word) text.scrollTop = word.offsetTop - text.offsetTop - text.clientHeight / 3;
   }
 
-  /** @param {number} place */
-  function turnTo(place) {
-    first = Math.max(0, Math.min(place, Math.floor((units.length - 1) / PAGE) * PAGE));
+  /** @param {number} by pages */
+  function turn(by) {
+    const { first, units } = now;
+    now = { ...now, first: Math.max(0, Math.min(first + by * PAGE, Math.floor((units.length - 1) / PAGE) * PAGE)) };
     draw();
     text.scrollTop = 0;
   }
 
   function draw() {
-    const last = Math.min(first + PAGE, units.length);
+    const { units, first } = now;
     const version = `${units.length} ${first}`;
-    if (version !== shown) {
-      shown = version;
-      const words = units.slice(first, last).flatMap((unit, place) => {
+    if (version !== written) {
+      written = version;
+      const words = units.slice(first, first + PAGE).flatMap((unit, place) => {
         const { space, word } = writtenOf(unit, description);
-        const attributes = { class: "regard-running-word", "data-unit": first + place, "data-written": unit.written || null };
-        return [space, wordElement(word, attributes, 60)];
+        return [space, wordElement(word, { class: "regard-running-word", "data-unit": first + place, "data-written": unit.written || null }, 60)];
       });
       replaced(text, words);
     }
@@ -112,49 +113,64 @@ export function makeRunning({ description, choose, point, announce }) {
   }
 
   function mark() {
-    const isMatch = new Set(matches);
-    let top = 0;
-    if (weights) for (let place = 0; place < weights.length; place++) if (!units[place]?.sink && weights[place] > top) top = weights[place];
-    for (const word of text.querySelectorAll("[data-unit]")) {
-      const unit = Number(/** @type {HTMLElement} */ (word).dataset.unit);
-      const weight = weights ? weights[unit] : 0;
-      /** @type {HTMLElement} */ (word).style.setProperty("--regard-share", Math.min(1, top ? Math.sqrt(weight / top) : 0).toFixed(3));
-      /** @type {HTMLElement} */ (word).title = weights ? `${units[unit].text.slice(0, 60)}: ${printedWeight(weight)}` : "";
-      word.toggleAttribute("data-query", unit === query);
-      word.toggleAttribute("data-match", isMatch.has(unit));
-      word.toggleAttribute("data-now", matches[at] === unit);
-    }
+    const { units, weights, first, matches, at } = now;
+    markWords(text, now);
     previous.disabled = next.disabled = !matches.length;
     found.textContent = search.value.trim() ? (matches.length ? `${at + 1} of ${printedCount(matches.length)}` : "not found") : "";
     earlier.disabled = first === 0;
     later.disabled = first + PAGE >= units.length;
     earlier.hidden = later.hidden = units.length <= PAGE;
     where.textContent = units.length > PAGE ? ` words ${printedCount(first)}–${printedCount(Math.min(first + PAGE, units.length) - 1)} of ${printedCount(units.length)} ` : `${printedCount(units.length)} words`;
-    const best = weights ? strongest(weights, NAMED, { skip: (place) => units[place].sink || !/[\p{L}\p{N}]/u.test(units[place].text) }) : [];
-    replaced(
-      strong,
-      best.length ? "strongest: " : [],
-      best.flatMap((place, rank) => [
-        rank ? ", " : null,
-        button(shortened(units[place].text, 14), () => reveal(place), { class: "regard-link", title: printedWeight(/** @type {ArrayLike<number>} */ (weights)[place]) }),
-      ]),
-    );
+    const link = (/** @type {number} */ place) => button(shortened(units[place].text, 14), () => reveal(place), { class: "regard-link", title: printedWeight(weights?.[place] ?? 0) });
+    replaced(strong, strongestWords(now).flatMap((place, rank) => [rank ? ", " : "strongest: ", link(place)]));
   }
 
   return {
     el,
-    /** @param {Unit[]} all @param {ArrayLike<number>|null} of @param {number|null} chosen */
-    show(all, of, chosen) {
-      const isOther = all !== units || (chosen ?? -1) !== query;
-      if (!isOther && of === weights) return; // pointing at words changes nothing here
-      const isFirst = !units.length;
-      units = all;
-      weights = of;
-      query = chosen ?? -1;
-      if (isOther && query >= 0 && (isFirst || query < first || query >= first + PAGE)) reveal(query);
+    /** @param {Unit[]} units @param {ArrayLike<number>|null} weights @param {number|null} chosen */
+    show(units, weights, chosen) {
+      const query = chosen ?? -1;
+      const before = now;
+      const isOther = units !== before.units || query !== before.query;
+      if (!isOther && weights === before.weights) return; // pointing at words changes nothing here
+      now = { ...before, units, weights, query };
+      if (isOther && query >= 0 && (!before.units.length || pageOf(now, query) !== now.first)) reveal(query);
       else draw();
     },
   };
+}
+
+/** Colours words by their weights, and marks the query and the matches. @param {Element} text @param {Running} running */
+function markWords(text, { units, weights, query, matches, at }) {
+  const isMatch = new Set(matches);
+  let top = 0;
+  if (weights) for (let place = 0; place < weights.length; place++) if (!units[place]?.sink && weights[place] > top) top = weights[place];
+  for (const word of /** @type {NodeListOf<HTMLElement>} */ (text.querySelectorAll("[data-unit]"))) {
+    const unit = Number(word.dataset.unit);
+    word.style.setProperty("--regard-share", Math.min(1, weights && top ? Math.sqrt(weights[unit] / top) : 0).toFixed(3));
+    word.title = weights ? `${units[unit].text.slice(0, 60)}: ${printedWeight(weights[unit])}` : "";
+    word.toggleAttribute("data-query", unit === query);
+    word.toggleAttribute("data-match", isMatch.has(unit));
+    word.toggleAttribute("data-now", matches[at] === unit);
+  }
+}
+
+/** The first word of the page with a word. @param {Running} running @param {number} unit */
+function pageOf({ first }, unit) {
+  return unit < first || unit >= first + PAGE ? Math.floor(unit / PAGE) * PAGE : first;
+}
+
+/** The words that contain a text, and the first of them from the shown page on, or the last. @param {Running} running @param {string} wanted @returns {Running} */
+export function searched(running, wanted) {
+  const folded = wanted.trim().toLowerCase();
+  const matches = folded ? running.units.flatMap((unit, place) => (unit.text.toLowerCase().includes(folded) ? [place] : [])) : [];
+  const next = matches.findIndex((place) => place >= running.first);
+  return { ...running, matches, at: next < 0 ? matches.length - 1 : next };
+}
+
+/** The words with the largest weights, sinks and punctuation aside. @param {Running} running @returns {number[]} */
+function strongestWords({ units, weights }) {
+  return weights ? strongest(weights, NAMED, { skip: (place) => units[place].sink || !/[\p{L}\p{N}]/u.test(units[place].text) }) : [];
 }
 
 /** A word as it is written in the text, and what stands before it. @param {Unit} unit @param {Description} description */

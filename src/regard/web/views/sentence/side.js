@@ -29,37 +29,14 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
     const row = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.(".regard-sentence-word"));
     return row ? Number(row.dataset.unit) : null;
   };
-  let moved = false; // a list that appears below a resting pointer is not pointed at
-  list.addEventListener("pointermove", (event) => {
-    if (moved || event.pointerType === "touch") return;
-    moved = true;
-    hover(unitAt(event));
-  });
-  list.addEventListener("pointerover", (event) => moved && event.pointerType !== "touch" && hover(unitAt(event)));
-  list.addEventListener("pointerleave", () => hover(null));
-  list.addEventListener("click", (event) => {
-    const unit = unitAt(event);
-    if (unit !== null) choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit);
-  });
-  list.addEventListener("keydown", (event) => {
-    const unit = unitAt(event);
-    if (unit === null || event.ctrlKey || event.altKey || event.metaKey) return;
-    const go = /** @type {Record<string, () => void>} */ ({
-      ArrowDown: () => walk(unit + 1),
-      ArrowUp: () => walk(unit - 1),
-      Home: () => walk(0),
-      End: () => walk(Infinity),
-      PageDown: () => walk(unit + 10),
-      PageUp: () => walk(unit - 10),
-      ArrowRight: () => side === "query" && across(),
-      ArrowLeft: () => side === "key" && across(),
-      Enter: () => choose(unit),
-      " ": () => choose(unit),
-      Escape: () => choose(null),
-    })[event.key];
-    if (!go) return;
-    event.preventDefault();
-    go();
+  listensToWords(list, {
+    side,
+    unitAt,
+    hover,
+    choose: (unit) => choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit),
+    select: choose,
+    walk,
+    across,
   });
 
   /**
@@ -72,34 +49,16 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
     first = range[0];
     const focused = rows.some((row) => row === row.ownerDocument.activeElement);
     names = units.slice(...range).map((unit) => shortened(unit.text, 60));
-    rows = units.slice(...range).map((unit, place) => {
-      const word = wordElement(unit.text, { class: "regard-sentence-text", "data-special": unit.special || null });
-      const bar = element("span", { class: "regard-sentence-bar", "aria-hidden": "true" });
-      const number = element("span", { class: "regard-sentence-number" });
-      const parts = side === "query" ? [number, bar, word] : [word, bar, number];
-      return element(
-        "div",
-        {
-          class: "regard-sentence-word",
-          role: "option",
-          "data-unit": range[0] + place,
-          "aria-selected": "false",
-          "data-written": unit.written || null,
-          title: unit.written ? "Written by the model" : null,
-          tabindex: "-1",
-        },
-        parts,
-      );
-    });
+    rows = units.slice(...range).map((unit, place) => rowOf(unit, range[0] + place, side));
     replaced(list, rows);
-    for (const [button, count, where] of /** @type {[HTMLButtonElement, number, string][]} */ ([
+    for (const [more, count, where] of /** @type {[HTMLButtonElement, number, string][]} */ ([
       [before, range[0], "earlier"],
       [after, units.length - range[1], "later"],
     ])) {
-      button.hidden = range[1] - range[0] === units.length;
-      button.disabled = count === 0;
-      button.dataset.words = `${count.toLocaleString("en")} ${where}`;
-      button.textContent = `${where === "earlier" ? "▲" : "▼"} ${button.dataset.words}`;
+      more.hidden = range[1] - range[0] === units.length;
+      more.disabled = count === 0;
+      more.dataset.words = `${count.toLocaleString("en")} ${where}`;
+      more.textContent = `${where === "earlier" ? "▲" : "▼"} ${more.dataset.words}`;
     }
     if (focused) focus(first);
   }
@@ -140,6 +99,56 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   }
 
   return { el, fill, show, focus };
+}
+
+/**
+ * Pointer and keyboard of a list of words: one tab stop, walked by the arrow keys.
+ * @param {HTMLElement} list
+ * @param {{side: "query"|"key", unitAt: (event: Event) => number|null, hover: (unit: number|null) => void, choose: (unit: number) => void,
+ *   select: (unit: number|null) => void, walk: (unit: number) => void, across: () => void}} act  choose: or not any more, where it was chosen
+ */
+function listensToWords(list, { side, unitAt, hover, choose, select, walk, across }) {
+  let moved = false; // a list that appears below a resting pointer is not pointed at
+  list.addEventListener("pointermove", (event) => {
+    if (moved || event.pointerType === "touch") return;
+    moved = true;
+    hover(unitAt(event));
+  });
+  list.addEventListener("pointerover", (event) => moved && event.pointerType !== "touch" && hover(unitAt(event)));
+  list.addEventListener("pointerleave", () => hover(null));
+  list.addEventListener("click", (event) => {
+    const unit = unitAt(event);
+    if (unit !== null) choose(unit);
+  });
+  list.addEventListener("keydown", (event) => {
+    const unit = unitAt(event);
+    if (unit === null || event.ctrlKey || event.altKey || event.metaKey) return;
+    const go = /** @type {Record<string, () => void>} */ ({
+      ArrowDown: () => walk(unit + 1),
+      ArrowUp: () => walk(unit - 1),
+      Home: () => walk(0),
+      End: () => walk(Infinity),
+      PageDown: () => walk(unit + 10),
+      PageUp: () => walk(unit - 10),
+      ArrowRight: () => side === "query" && across(),
+      ArrowLeft: () => side === "key" && across(),
+      Enter: () => select(unit),
+      " ": () => select(unit),
+      Escape: () => select(null),
+    })[event.key];
+    if (!go) return;
+    event.preventDefault();
+    go();
+  });
+}
+
+/** A word with room for its weight. @param {Unit} unit @param {number} place @param {"query"|"key"} side */
+function rowOf(unit, place, side) {
+  const word = wordElement(unit.text, { class: "regard-sentence-text", "data-special": unit.special || null });
+  const bar = element("span", { class: "regard-sentence-bar", "aria-hidden": "true" });
+  const number = element("span", { class: "regard-sentence-number" });
+  const attributes = { class: "regard-sentence-word", role: "option", "data-unit": place, "aria-selected": "false", "data-written": unit.written || null, title: unit.written ? "Written by the model" : null, tabindex: "-1" };
+  return element("div", attributes, side === "query" ? [number, bar, word] : [word, bar, number]);
 }
 
 /** Decimals for weights: two, more if all are small. @param {number} most */

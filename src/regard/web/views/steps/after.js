@@ -73,30 +73,7 @@ export function makeAfter(state, again, description) {
     const all = concatenatedOf(outputs, new Set());
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, [...silenced].map(number), outputs.length);
-    const transposed = isTransposed(state.get());
-    const isChanged = silenced.size > 0 || Boolean(after.original);
-    const whole = concatenatedOf(after.original ?? outputs, new Set());
-    const now = isChanged && after.through ? after.through(left) : null;
-    const was = now && after.through ? after.through(whole) : null;
-    const stages = [
-      stage(
-        "concatenated",
-        outputs.length > 1 ? "Concatenated" : "Output",
-        after.formulas.concatenated ?? "the outputs of all heads, concatenated",
-        left,
-        isChanged ? movedBy(left, whole) : null,
-      ),
-    ];
-    const computed = now ?? after.through?.(left) ?? null;
-    const usual = after.through && !isChanged ? { ...computed, ...after.arrays } : after.arrays;
-    const how = computed && after.arithmetic ? after.arithmetic(left, /** @type {Record<string, ArrayLike<number>>} */ (computed)) : {};
-    for (const { name, title, usual: formula } of STAGES) {
-      const vector = now?.[name] ?? usual[name];
-      if (!vector) continue;
-      const note = now?.[name] ? movedBy(now[name], /** @type {Record<string, ArrayLike<number>>} */ (was)[name]) : isChanged ? "not computed again: its weights are not at hand here" : null;
-      stages.push(stage(name, asWritten(title, transposed), asWritten(after.formulas[name] ?? formula, transposed), vector, note, how[name]));
-    }
-    replaced(rest, stages);
+    replaced(rest, stagesOf(after, silenced, isTransposed(state.get())).map(stage));
   }
 
   /** @param {ArrayLike<number>} output @param {number} place @param {{top: number, digits: number, chosen: boolean}} about */
@@ -120,15 +97,8 @@ export function makeAfter(state, again, description) {
     );
   }
 
-  /**
-   * @param {string} name
-   * @param {string} title
-   * @param {string} formula
-   * @param {ArrayLike<number>} vector
-   * @param {string|null} stale
-   * @param {import("./stages.js").Arithmetic} [arithmetic]
-   */
-  function stage(name, title, formula, vector, stale, arithmetic) {
+  /** @param {ReturnType<typeof stagesOf>[number]} stage */
+  function stage({ name, title, formula, vector, note, arithmetic }) {
     const key = `after-${name}`;
     const about = {
       name: title,
@@ -146,7 +116,7 @@ export function makeAfter(state, again, description) {
         { class: "regard-after-title" },
         element("strong", { text: title }),
         element("span", { class: "regard-quiet", text: formula }),
-        stale ? element("span", { class: "regard-after-stale", text: stale }) : null,
+        note ? element("span", { class: "regard-after-stale", text: note }) : null,
       ),
       element(
         "div",
@@ -173,6 +143,35 @@ function silencedIn(state) {
   const { steps_silenced: listed } = state.get();
   const heads = typeof listed === "string" || typeof listed === "number" ? String(listed).split(",").map(Number) : [];
   return [...new Set(heads.filter((one) => Number.isInteger(one) && one >= 0))].sort((one, other) => one - other);
+}
+
+/**
+ * The vectors after attention that can be shown, and what is said of a change: computed again where W_O is known.
+ * @param {After} after @param {Set<number>} silenced @param {boolean} transposed
+ * @returns {{name: string, title: string, formula: string, vector: ArrayLike<number>, note: string|null, arithmetic?: import("./stages.js").Arithmetic}[]}
+ */
+export function stagesOf({ outputs, original, through, arithmetic, arrays, formulas }, silenced, transposed) {
+  const left = concatenatedOf(outputs, silenced);
+  const whole = concatenatedOf(original ?? outputs, new Set());
+  const isChanged = silenced.size > 0 || Boolean(original);
+  const computed = through?.(left) ?? null;
+  const was = isChanged && through ? through(whole) : null;
+  const how = computed && arithmetic ? arithmetic(left, /** @type {Record<string, ArrayLike<number>>} */ (computed)) : {};
+  const first = {
+    name: "concatenated",
+    title: outputs.length > 1 ? "Concatenated" : "Output",
+    formula: formulas.concatenated ?? "the outputs of all heads, concatenated",
+    vector: left,
+    note: isChanged ? movedBy(left, whole) : null,
+  };
+  const others = STAGES.flatMap(({ name, title, usual }) => {
+    const again = was ? computed?.[name] : undefined;
+    const vector = again ?? arrays[name] ?? (isChanged ? undefined : computed?.[name]);
+    if (!vector) return [];
+    const note = again ? movedBy(again, /** @type {ArrayLike<number>} */ (was?.[name])) : isChanged ? "not computed again: its weights are not at hand here" : null;
+    return [{ name, title: asWritten(title, transposed), formula: asWritten(formulas[name] ?? usual, transposed), vector, note, arithmetic: how[name] }];
+  });
+  return [first, ...others];
 }
 
 /** @param {ArrayLike<number>} now @param {ArrayLike<number>} was */
