@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { kernel } from "../../src/regard/web/engine/kernel.js";
 import { scoreStages } from "../../src/regard/web/maths/attention.js";
 import { makeLinks, strongest } from "../../src/regard/web/maths/links.js";
 import { dot } from "../../src/regard/web/maths/numbers.js";
 import { layerFrom, weightsOfRow } from "../../src/regard/web/sources/layer.js";
 import { framed } from "../../src/regard/web/sources/frames.js";
-import { activated, afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/maths/block.js";
+import { afterHeads, blockFrom, inputOf, projectedTo, turned } from "../../src/regard/web/maths/block.js";
 import { isLink } from "../../src/regard/web/page/roles.js";
 import { provenance } from "../../src/regard/web/page/provenance.js";
 import { probabilities } from "../../src/regard/web/maths/sampling.js";
@@ -87,6 +88,14 @@ for (const { name, header, arrays, head, position, count, x, after, ...steps } o
     }
     const found = afterHeads(block, x, steps.concatenated);
     for (const [step, numbers] of Object.entries(after)) close(found[step], numbers, step);
+  });
+}
+
+/** Without weights: a product with 1. */
+function activated(activation, x) {
+  return kernel().scope(() => {
+    const one = kernel().tensor("f64", [1, 1], [1]);
+    return kernel().doubles(kernel().linear({ x: kernel().tensor("f64", [x.length, 1], x), weight: one, activation }));
   });
 }
 

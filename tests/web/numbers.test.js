@@ -3,7 +3,6 @@ import { test } from "node:test";
 import {
   digitsFor,
   dot,
-  entropyOf,
   largestOf,
   printedCount,
   printedNumber,
@@ -108,7 +107,6 @@ test("products, projections, rows, entropy and the strongest", () => {
     [-1, -1, 8],
   );
   near(rowOf({ data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] }, 1), [3, 4]);
-  near([entropyOf([0.5, 0.5, 0]), entropyOf([1])], [Math.log(2), 0]);
   assert.deepEqual(strongest([0.1, 0.5, 0.1, 0.3], 3, { zeros: true }), [1, 3, 0]);
   assert.equal(largestOf([1, -3, Infinity, NaN]), 3);
 });

@@ -186,7 +186,7 @@ function filmsOf(page) {
 }
 
 /** @param {Document} page */
-export function startModelPage(page) {
+function startModelPage(page) {
   const el = page.getElementById("regard");
   if (!el) throw new Error('The page has no element with id "regard".');
   el.replaceChildren();

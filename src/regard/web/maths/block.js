@@ -138,14 +138,6 @@ function linear(block, name, x, { columns, activation, times } = {}) {
   );
 }
 
-/** An activation of every number. @param {Activation} activation @param {Vector} x */
-export function activated(activation, x) {
-  return kernel().scope(() => {
-    const one = kernel().tensor("f64", [1, 1], [1]);
-    return kernel().doubles(kernel().linear({ x: kernel().tensor("f64", [x.length, 1], x), weight: one, activation }));
-  });
-}
-
 /** One column of W. @param {Matrix} matrix @param {number} place */
 export function columnOfMatrix({ data, shape }, place) {
   return data.subarray(place * shape[1], (place + 1) * shape[1]);

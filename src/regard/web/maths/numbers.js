@@ -50,14 +50,6 @@ export function lengthOf(vector) {
   return Math.sqrt(dot(vector, vector));
 }
 
-/** Entropy in nats: 0 for one key, ln n for n equal weights. @param {ArrayLike<number>} weights */
-export function entropyOf(weights) {
-  let sum = 0;
-  for (let place = 0; place < weights.length; place++)
-    if (weights[place] > 0) sum -= weights[place] * Math.log(weights[place]);
-  return sum;
-}
-
 /** The largest finite absolute value. @param {ArrayLike<number>} numbers */
 export function largestOf(numbers) {
   let largest = 0;

@@ -71,7 +71,7 @@ function lineOf({ row_sums, forbidden, output }, rows, model) {
 }
 
 /** What rounding the weights changes. @param {import("./model.js").Model} model */
-export function precisionOf({ manifest: { precision, reference }, roundingError }) {
+function precisionOf({ manifest: { precision, reference }, roundingError }) {
   if (reference === null) return precision === "float32" ? "weights in float32" : `weights as in the file (${precision})`;
   const bound = roundingError === null ? "" : `: outputs within ${printedError(roundingError)} of the float32 model`;
   return `weights rounded to ${precision}${bound}`;

@@ -15,7 +15,7 @@ import { attendAll, embeddingSteps, nextLogits, observe, project, turnsOf } from
 const MOST_BYTES = 1.5 * 2 ** 30; // of what a reading keeps
 
 /** Bytes that a reading of so many tokens keeps. @param {Layers} layers @param {number} tokens */
-export function bytesOfReading({ encoders, width }, tokens) {
+function bytesOfReading({ encoders, width }, tokens) {
   const numbers = encoders.reduce((all, { attention: { heads, keyHeads, headDim, valueDim } }) => all + width + heads * (headDim + valueDim) + keyHeads * (headDim + valueDim), width);
   return 4 * tokens * numbers;
 }

@@ -54,7 +54,7 @@ const WHOLE = 2n ** 128n;
 const MULTIPLIER = 0x2360ed051fc65da44385df649fccf645n;
 
 /** Uniform numbers from [0, 1): NumPy's PCG64 of a SeedSequence, whose bits are the same on every machine. @param {number} seed */
-export function uniformNumbers(seed) {
+function uniformNumbers(seed) {
   const [high, low, highStep, lowStep] = seedWords(seed);
   const step = ((((highStep * WORD + lowStep) << 1n) | 1n) % WHOLE);
   const next = (/** @type {bigint} */ state) => (state * MULTIPLIER + step) % WHOLE;

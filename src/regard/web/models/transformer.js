@@ -192,7 +192,7 @@ export function allowedBy({ queries, keys }, rows, count) {
  * @param {MultiHead} layer @param {Tensor} queries (token, head · head_dim) @param {KeyValues} cache @param {number} place
  * @returns {{scores: import("../engine/kernel.js").Scores, values: Tensor}}
  */
-export function scoresOf({ heads, keyHeads, scale, softcap, causal, window }, queries, cache, place) {
+function scoresOf({ heads, keyHeads, scale, softcap, causal, window }, queries, cache, place) {
   const rows = queries.shape[0];
   // Keys before the window of the first query are left out.
   const first = window === null ? 0 : Math.max(0, place - window);

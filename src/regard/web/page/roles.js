@@ -44,7 +44,7 @@ function isShown({ layer, head, query }, chosen) {
 }
 
 /** Whether the picture is the one that a question chose. @param {RoleQuestion} ask @param {Chosen} chosen */
-export function isLit({ name, answers }, chosen) {
+function isLit({ name, answers }, chosen) {
   return chosen.roles_asked === name && answers.some((answer) => isShown(answer, chosen));
 }
 

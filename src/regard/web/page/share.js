@@ -26,7 +26,7 @@ const LONGEST = 2000; // characters of a text that an address holds
  * The address of a view on a site or in a studio: text, model, word, layer, head, view.
  * @param {string} base @param {Description} description @param {Chosen} chosen
  */
-export function sharedAddress(base, description, chosen) {
+function sharedAddress(base, description, chosen) {
   const parts = [];
   if (description.text && description.text.length <= LONGEST) parts.push(`text=${encoded(description.text)}`);
   if (description.model && description.model !== "given") parts.push(`model=${encoded(description.model)}`);

@@ -6,7 +6,7 @@ import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
 import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
 
-export const NOT_KEPT = "not kept in this page";
+const NOT_KEPT = "not kept in this page";
 
 /** Whether the page holds this head. @param {{layer: number, head: number}} head @param {Description} description */
 export function isKept({ layer, head }, description) {

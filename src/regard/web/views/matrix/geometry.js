@@ -16,7 +16,7 @@
 
 import { isMasked } from "../../maths/masking.js";
 
-export const TILE = 256; // cells along a side of a tile
+const TILE = 256; // cells along a side of a tile
 export const WHOLE = 512; // cells of the map of the whole matrix
 export const LARGEST_CELL = 88; // pixels
 

@@ -11,7 +11,7 @@ import { wholeTile } from "./geometry.js";
 const MOST_ASKED = 6; // concurrent queries
 const MOST_KEPT = 144; // tiles; one of 256 × 256 cells takes half a megabyte with its image
 // Tokens along a side up to which the exact answer is about as fast as a sampled one.
-export const EXACT_AT_ONCE = 8192;
+const EXACT_AT_ONCE = 8192;
 
 /**
  * @param {{ask: (kind: string, parameters: Record<string, unknown>, options: import("../../sources/served.js").Options) => Promise<Frame>,

@@ -54,7 +54,7 @@ export function originOfNumbers(numbers, letter, head, place, result) {
 }
 
 /** One number of x · W. @param {Origin} origin @param {number} place */
-export function projectionArithmetic({ letter, columns, input, bias, norm, isNormed, projected, transposed = false }, place) {
+function projectionArithmetic({ letter, columns, input, bias, norm, isNormed, projected, transposed = false }, place) {
   const names = { x: isNormed ? "norm(x)" : "x", column: asWritten(`column ${place} of W_${letter.toUpperCase()}`, transposed) };
   const product = linearArithmetic(input, columns[place], bias?.[place], names);
   return norm ? element("div", {}, product, element("p", { class: "regard-formula", text: `${letter}, normed: ${printedNumber(projected[place], 3)}` })) : product;
