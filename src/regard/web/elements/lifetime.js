@@ -85,6 +85,14 @@ export function makeLifetime() {
   };
 }
 
+/** A promise of a first drawing, and what fulfils it. */
+export function makeReady() {
+  let done = () => {};
+  /** @type {Promise<void>} */
+  const ready = new Promise((fulfil) => (done = fulfil));
+  return { ready, done };
+}
+
 /**
  * Requests of which only the latest counts: a new one cancels the previous one, as `latest.cancel()` does.
  * @param {Lifetime} lifetime

@@ -14,7 +14,7 @@
  * @typedef {ReturnType<typeof modelOf>} Model
  * @typedef {{title: string, models: Model[], metrics: Metric[]}} Atlas
  */
-import { printedNumber, roundedUp } from "../maths/numbers.js";
+import { roundedUp } from "../maths/numbers.js";
 
 export const NONE = "no clear pattern";
 export const RELATION = "finds a relation";

@@ -3,7 +3,7 @@ import { makeColours } from "../elements/colours.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount } from "../maths/numbers.js";
-import { makeHeader, themeSwitch } from "../page/toolbar.js";
+import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeCard } from "./card.js";
 import { BY_PATTERN, makeHeadMap } from "./head_map.js";
 import { NONE, atlasOf, firstAxes, firstHead, legendOf, nameOf } from "./model.js";
@@ -24,9 +24,8 @@ export function showHeads(el, frame) {
   el.append(root);
   lifetime.add(() => root.remove());
   const theme = themeSwitch(root, true, lifetime, () => draw());
-  const parts = { header: element("header", { class: "regard-header" }), body: element("div", { class: "regard-heads-body" }) };
-  replaced(root, makeHeader({ tools: [theme.el] }), parts.header, parts.body, live);
-  replaced(parts.header, headerOf(atlas));
+  const body = element("div", { class: "regard-heads-body" });
+  replaced(root, makeHeader({ tools: [theme.el] }), headerOf(atlas), body, live);
   const [x, y] = firstAxes(atlas);
   /** @type {{x: string, y: string, by: string, only: string|null, model: import("./model.js").Model, one: HeadPlace}} */
   const chosen = { x, y, by: BY_PATTERN, only: null, ...firstHead(atlas) };
@@ -64,7 +63,7 @@ export function showHeads(el, frame) {
     const captioned = (/** @type {import("./model.js").Model} */ model, /** @type {Element} */ plot) =>
       element("figure", { class: "regard-heads-figure" }, atlas.models.length > 1 ? element("figcaption", { text: model.name }) : null, plot);
     replaced(
-      parts.body,
+      body,
       element(
         "section",
         { class: "regard-heads-all", "aria-label": "All heads" },
@@ -127,20 +126,10 @@ function headerOf(atlas) {
     const tokens = about.tokens ? `${printedCount(about.tokens)} tokens` : null;
     return [`${name}: ${layers} layers × ${heads} heads`, `over ${source}`, size, tokens].filter(Boolean).join(", ");
   });
-  return [
-    element(
-      "div",
-      { class: "regard-heading" },
-      element("h2", { class: "regard-title", text: atlas.title }),
-      element("p", { class: "regard-about", text: facts.join(" · ") }),
-      element("p", {
-        class: "regard-training-about",
-        text:
-          "Each dot is one attention head, placed by two of its statistics; its colour is the pattern it shows. " +
-          "Select a dot or a cell to see what that head does. Choose other statistics for the axes, or one pattern below the dots.",
-      }),
-    ),
-  ];
+  const about =
+    "Each dot is one attention head, placed by two of its statistics; its colour is the pattern it shows. " +
+    "Select a dot or a cell to see what that head does. Choose other statistics for the axes, or one pattern below the dots.";
+  return headingOf(atlas.title, facts, about);
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The first screen: when a page opens with it, and whether someone has been here before. */
 import { button, element } from "../elements/elements.js";
+import { store, stored } from "../elements/storage.js";
 import { shortened } from "../elements/words.js";
 
 const KEPT_VIEW = "regard-view";
@@ -52,22 +53,4 @@ export function keptAdjust() {
 /** @param {boolean} open */
 export function keepAdjust(open) {
   store(KEPT_ADJUST, open ? "open" : "");
-}
-
-/** @param {string} name */
-function stored(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} name @param {string} value */
-function store(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // without storage every visit is the first
-  }
 }

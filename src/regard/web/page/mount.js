@@ -88,7 +88,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   }
 
   function endView() {
-    shown?.drawn?.cleanUp();
+    shown?.drawn?.cleanUp?.();
     shown?.lifetime?.end();
     if (shown) Object.assign(shown, { drawn: null, lifetime: null });
   }

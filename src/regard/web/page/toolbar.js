@@ -1,6 +1,7 @@
 /** The header: levels of the zoom, the menu beside it, theme. */
 import { walkable } from "../elements/controls.js";
 import { button, element } from "../elements/elements.js";
+import { store, stored } from "../elements/storage.js";
 import { numberOfHead, numberOfLayer } from "./state.js";
 import { printable, shortened } from "../elements/words.js";
 
@@ -12,6 +13,21 @@ const KEPT_THEME = "regard-theme";
  */
 export function makeHeader({ navigation = null, tools = [] } = {}) {
   return element("header", { class: "regard-top" }, element("h1", { class: "regard-name", text: "Regard" }), navigation, element("div", { class: "regard-tools" }, tools));
+}
+
+/** The heading of a page of its own: what is shown, facts, and how to read it. @param {string} title @param {string[]} facts @param {string} about */
+export function headingOf(title, facts, about) {
+  return element(
+    "header",
+    { class: "regard-header" },
+    element(
+      "div",
+      { class: "regard-heading" },
+      element("h2", { class: "regard-title", text: title }),
+      element("p", { class: "regard-about", text: facts.join(" · ") }),
+      element("p", { class: "regard-training-about", text: about }),
+    ),
+  );
 }
 
 /** What is shown, in one line. @param {Description} description */
@@ -167,7 +183,7 @@ const THEMES = {
 export function themeSwitch(root, remember, lifetime, changed) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   /** @type {keyof typeof THEMES} */
-  let chosen = /** @type {"auto"|"light"|"dark"} */ ((remember && kept()) || "auto");
+  let chosen = /** @type {"auto"|"light"|"dark"} */ ((remember && stored(KEPT_THEME)) || "auto");
   if (!(chosen in THEMES)) chosen = "auto";
   const now = () => (chosen === "auto" ? (system.matches ? "dark" : "light") : chosen);
   const el = button("", next, { class: "regard-button regard-theme" });
@@ -181,7 +197,7 @@ export function themeSwitch(root, remember, lifetime, changed) {
   function next() {
     const order = /** @type {(keyof typeof THEMES)[]} */ (system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"]);
     chosen = order[(order.indexOf(chosen) + 1) % order.length];
-    if (remember) keep(chosen);
+    if (remember) store(KEPT_THEME, chosen);
     apply();
     changed();
   }
@@ -192,21 +208,4 @@ export function themeSwitch(root, remember, lifetime, changed) {
   });
   apply();
   return { el, now: /** @type {() => "light"|"dark"} */ (now) };
-}
-
-function kept() {
-  try {
-    return localStorage.getItem(KEPT_THEME);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} theme */
-function keep(theme) {
-  try {
-    localStorage.setItem(KEPT_THEME, theme);
-  } catch {
-    // without storage the theme is not remembered
-  }
 }

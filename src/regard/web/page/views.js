@@ -38,7 +38,7 @@ import { wordsInContext } from "../views/words_in_context/view.js";
  * @typedef {{el: HTMLElement, source: Source, description: Description,
  *   state: State, colours: Colours, announce: (text: string) => void,
  *   lifetime: Lifetime, services: Services}} Context
- * @typedef {{cleanUp: () => void, ready?: Promise<void>, update?: (next: {source: Source, description: Description}) => void, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
+ * @typedef {{cleanUp?: () => void, ready?: Promise<void>, update?: (next: {source: Source, description: Description}) => void, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
  *   origin?: () => import("./provenance.js").Origin, adjust?: (HTMLElement|null|undefined)[], about?: string}} Drawn
  *   update: takes another text, so that what is drawn can move; origin: where the numbers come from, where that is not the
  *   described text; adjust: controls of the view for the Adjust panel; about: what is to be seen, where the level does not say it

@@ -4,7 +4,7 @@ import { segments, slider, walkable } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
-import { makeHeader, themeSwitch } from "../page/toolbar.js";
+import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
 import { mapOf } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
@@ -34,7 +34,7 @@ export function showTraining(el, frame, { isPage = true } = {}) {
     show = draw();
     set({ playing: false });
   });
-  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, element("header", { class: "regard-header" }, headerOf(film)), body, live);
+  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, headerOf(film), body, live);
   let show = draw();
   show();
 
@@ -158,23 +158,11 @@ function headerOf(film) {
     `${film.layers} ${film.layers === 1 ? "layer" : "layers"}`,
     `${film.heads} ${film.heads === 1 ? "head" : "heads"} each`,
   ];
-  return [
-    element(
-      "div",
-      { class: "regard-heading" },
-      element("h2", { class: "regard-title", text: film.title }),
-      element("p", { class: "regard-about", text: facts.join(" · ") }),
-      element("p", {
-        class: "regard-training-about",
-        text:
-          `${film.about} W_Q, W_K, W_V and W_O start random and change a little at every step, by backpropagation. ` +
-          "Press Play, or drag the step: the maps show where each head attends at that moment. " +
-          (film.relations.length
-            ? "A head is named once its largest weight is on the right word in at least half of the test cases."
-            : ""),
-      }),
-    ),
-  ];
+  const about =
+    `${film.about} W_Q, W_K, W_V and W_O start random and change a little at every step, by backpropagation. ` +
+    "Press Play, or drag the step: the maps show where each head attends at that moment. " +
+    (film.relations.length ? "A head is named once its largest weight is on the right word in at least half of the test cases." : "");
+  return headingOf(film.title, facts, about);
 }
 
 /** @param {import("./model.js").Film} film @param {Colours} colours */
@@ -222,7 +210,12 @@ function rolesOf(film, at, lines, select) {
     if (!best) return null;
     const colour = lines.share.find((line) => line.name === name)?.colour;
     const share = element("span", { style: { width: `${100 * best.accuracy}%`, background: colour } });
-    const bar = element("span", { class: "regard-training-bar" }, share);
-    return button("", () => select(film.all[best.layer * film.heads + best.head]), { class: "regard-training-role", title: "Select this head" }, element("span", { class: "regard-training-relation", text: name }), bar, element("span", { class: "regard-number", text: printedNumber(best.accuracy) }), element("span", { class: "regard-quiet", text: `head ${best.layer}.${best.head}` }));
+    const parts = [
+      element("span", { class: "regard-training-relation", text: name }),
+      element("span", { class: "regard-training-bar" }, share),
+      element("span", { class: "regard-number", text: printedNumber(best.accuracy) }),
+      element("span", { class: "regard-quiet", text: `head ${best.layer}.${best.head}` }),
+    ];
+    return button("", () => select(film.all[best.layer * film.heads + best.head]), { class: "regard-training-role", title: "Select this head" }, parts);
   });
 }

@@ -2,12 +2,13 @@
  * Signing in: the ticket in the address is exchanged once for the key, which every request carries. The key is kept in
  * the origin's storage, so that reloading and further tabs need no new address; other ports have other storage.
  */
+import { store, stored } from "../../elements/storage.js";
 import { errorOf } from "../../sources/served.js";
 
 const KEPT = "regard-key";
 const GONE = "The studio does not answer: it has ended, or its machine is out of reach.\nStart it again with `regard studio`; this page keeps the text.";
 const TICKET = /(?:^#|&)ticket=([\w-]+)/;
-let key = stored();
+let key = stored(KEPT);
 
 /** Exchange the ticket of the address, if there is one, and remove it from the address. */
 export async function signIn() {
@@ -18,8 +19,10 @@ export async function signIn() {
   const reply = await fetch("/session", { method: "POST", headers: { Authorization: `Ticket ${ticket}` } }).catch(() => {
     throw new Error(GONE);
   });
-  if (reply.ok) keep((await reply.json()).key);
-  else if (!key) throw await errorOf(reply);
+  if (reply.ok) {
+    ({ key } = await reply.json());
+    store(KEPT, key ?? ""); // without storage, a reloaded page needs a new address
+  } else if (!key) throw await errorOf(reply);
 }
 
 /** `fetch` with the key. @param {string} where @param {RequestInit} [options] */
@@ -28,26 +31,8 @@ export async function send(where, options = {}) {
   const reply = await fetch(where, { ...options, credentials: "omit", headers }).catch((error) => {
     throw options.signal?.aborted ? error : new Error(GONE);
   });
-  const other = reply.status === 401 ? stored() : null; // another tab may have signed in meanwhile
+  const other = reply.status === 401 ? stored(KEPT) : null; // another tab may have signed in meanwhile
   if (!other || other === key) return reply;
   key = other;
   return send(where, options);
-}
-
-function stored() {
-  try {
-    return localStorage.getItem(KEPT);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} found */
-function keep(found) {
-  key = found;
-  try {
-    localStorage.setItem(KEPT, found);
-  } catch {
-    // without storage, a reloaded page needs a new address
-  }
 }

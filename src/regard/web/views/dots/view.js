@@ -2,7 +2,7 @@
 import { segments } from "../../elements/controls.js";
 import { makeDots } from "../../elements/dots.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { svgText } from "../../page/export.js";
 import { shortLabelOf } from "../../page/roles.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
@@ -37,9 +37,7 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
   /** @type {import("../grid/model.js").HeadStatistics|null} */
   let known = null;
   let width = 0;
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
+  const { ready, done: drawnOnce } = makeReady();
   const picture = makeDots({ label: "Heads", choose: open, point });
   const frame = drawn("svg", { class: "regard-dots-frame", "aria-hidden": "true" });
   const stage = element("div", { class: "regard-dots-stage" }, frame, picture.el);
@@ -133,7 +131,6 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
 
   const title = "All heads";
   return {
-    cleanUp() {},
     ready,
     adjust: (description.has ?? []).includes("statistics") ? [arrange.el, pair] : [],
     svg() {

@@ -4,7 +4,7 @@ import { element, replaced } from "../../elements/elements.js";
 import { unitOf, unitsOf } from "../../elements/words.js";
 import { countsOf } from "../../maths/votes.js";
 import { keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
-import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
+import { drawMissing, isOfModel } from "../matter/missing.js";
 import { makeOutcome } from "../matter/outcome.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
@@ -26,12 +26,9 @@ export const edges = {
  * @param {Context} context @returns {Drawn}
  */
 function drawEdges(context) {
-  const { el, description, state, lifetime, services } = context;
-  const missing = missingFor("flow", description, services);
-  if (missing) {
-    replaced(el, missingElement(missing));
-    return { cleanUp() {}, about: ABOUT };
-  }
+  const { el, description, state, lifetime } = context;
+  const missing = drawMissing("flow", context, ABOUT);
+  if (missing) return missing;
   const units = unitsOf(description, "word");
   const layers = keptLayers(description);
   const outcome = makeOutcome(context);
@@ -89,5 +86,5 @@ function drawEdges(context) {
     }),
   );
   update();
-  return { cleanUp() {}, about: ABOUT };
+  return { about: ABOUT };
 }

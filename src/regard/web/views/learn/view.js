@@ -84,5 +84,5 @@ function drawLearn({ el, services, lifetime, announce }) {
       : null,
     services.train ? [element("h3", { class: "regard-subtitle", text: "Train one now, on this machine" }), element("ul", { class: "regard-learn-pages" }, buttons), work, problem, film] : null,
   );
-  return { cleanUp() {} };
+  return {};
 }

@@ -6,7 +6,7 @@ import { printable, shortened, unitsOf, wordElement } from "../../elements/words
 import { svgText } from "../../page/export.js";
 import { keptLayers, numberOfLayer } from "../../page/state.js";
 import { printedNumber } from "../../maths/numbers.js";
-import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
+import { drawMissing, isOfModel } from "../matter/missing.js";
 import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
@@ -24,12 +24,10 @@ export const lens = {
 };
 
 /** @param {Context} context @returns {Drawn} */
-function drawLens({ el, source, description, state, colours, announce, lifetime, services }) {
-  const missing = missingFor("lens", description, services);
-  if (missing) {
-    replaced(el, missingElement(missing));
-    return { cleanUp() {}, about: ABOUT };
-  }
+function drawLens(context) {
+  const { el, source, description, state, colours, announce, lifetime } = context;
+  const missing = drawMissing("lens", context, ABOUT);
+  if (missing) return missing;
   const latest = latestOnly(lifetime);
   const units = unitsOf(description, "word");
   const tokens = (description.tokens ?? []).map(printable);
@@ -71,7 +69,6 @@ function drawLens({ el, source, description, state, colours, announce, lifetime,
   lifetime.add(state.listen((now, then) => now.query !== then.query && show()));
   const title = `Logit lens of ${description.model}`;
   return {
-    cleanUp() {},
     about: ABOUT,
     svg() {
       const { width, height, parts } = known ? heatSvg(mapOf(known, tokens, layers, shown), colours, svgText) : { width: 10, height: 10, parts: [] };

@@ -116,7 +116,6 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
   compute();
 
   return {
-    cleanUp() {},
     adjust: controls.adjust,
     about: ABOUT,
     table: () => ({

@@ -1,5 +1,5 @@
 /** What a page says where a change cannot be computed: what is missing, and how to get it. */
-import { element } from "../../elements/elements.js";
+import { element, replaced } from "../../elements/elements.js";
 import { shortened } from "../../elements/words.js";
 
 /**
@@ -33,15 +33,14 @@ export function missingFor(kind, { has, model, text, causal, long, given }, { lo
   };
 }
 
-/** @param {NonNullable<ReturnType<typeof missingFor>>} missing */
-export function missingElement({ why, what, command }) {
-  return element(
-    "div",
-    { class: "regard-missing" },
-    element("p", { class: "regard-missing-why", text: why }),
-    what ? element("p", { text: what }) : null,
-    command ? element("pre", {}, element("code", { text: command })) : null,
-  );
+/** Says what a view needs that the page has not, if it is so. @param {Parameters<typeof missingFor>[0]} kind @param {Context} context @param {string} about @returns {Drawn|null} */
+export function drawMissing(kind, { el, description, services }, about) {
+  const missing = missingFor(kind, description, services);
+  if (!missing) return null;
+  const { why, what, command } = missing;
+  const parts = [what ? element("p", { text: what }) : null, command ? element("pre", {}, element("code", { text: command })) : null];
+  replaced(el, element("div", { class: "regard-missing" }, element("p", { class: "regard-missing-why", text: why }), parts));
+  return { about };
 }
 
 /** Whether a level of changes is shown for a text: everywhere where a model read words, so that a page without the model says so. @param {Description} description */

@@ -1,6 +1,7 @@
 /** Does it matter? Heads are struck out, and the change is followed through the later layers to the answer. */
 import { makeDots } from "../../elements/dots.js";
 import { button, drawn, element, replaced } from "../../elements/elements.js";
+import { makeReady } from "../../elements/lifetime.js";
 import { keptHeads, keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
 import { shortLabelOf } from "../../page/roles.js";
 import { unitsOf, wordElement } from "../../elements/words.js";
@@ -9,7 +10,7 @@ import { headsOf } from "../grid/model.js";
 import { nameOf } from "../../maths/votes.js";
 import { askerOf } from "../vote/model.js";
 import { counted } from "../vote/result.js";
-import { isOfModel, missingElement, missingFor } from "./missing.js";
+import { drawMissing, isOfModel } from "./missing.js";
 import { controlFor, groupsOf, headsFrom, textOf, toggled } from "./model.js";
 import { makeOutcome } from "./outcome.js";
 
@@ -26,12 +27,9 @@ export const matter = {
  * @param {Context} context @returns {Drawn}
  */
 function drawMatter(context) {
-  const { el, description, state, lifetime, services } = context;
-  const missing = missingFor("flow", description, services);
-  if (missing) {
-    replaced(el, missingElement(missing));
-    return { cleanUp() {}, about: "Whether a head matters is found out by computing again without it." };
-  }
+  const { el, description, state, lifetime } = context;
+  const missing = drawMissing("flow", context, "Whether a head matters is found out by computing again without it.");
+  if (missing) return missing;
   const [layers, columns] = [keptLayers(description), keptHeads(description)];
   const all = headsOf(description.layers, description.heads);
   const units = unitsOf(description, "word");
@@ -41,9 +39,7 @@ function drawMatter(context) {
   const set = (/** @type {HeadPlace[]} */ heads) => state.set({ matter_struck: textOf(heads) });
   const outcome = makeOutcome(context);
   let width = 0;
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done)); // then dots fly here from the level before
+  const { ready, done: drawnOnce } = makeReady(); // then dots fly here from the level before
 
   const picture = makeDots({ label: "Heads: tap to strike out", several: true, choose: (head) => set(toggled(struck(), head)), point });
   const hint = element("p", { class: "regard-matter-hint" });
@@ -122,5 +118,5 @@ function drawMatter(context) {
   }
 
   update();
-  return { cleanUp() {}, ready };
+  return { ready };
 }

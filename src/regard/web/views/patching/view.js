@@ -7,7 +7,7 @@ import { shortened, unitsOf } from "../../elements/words.js";
 import { svgText } from "../../page/export.js";
 import { keptHeads, keptLayers, numberOfLayer } from "../../page/state.js";
 import { swapped } from "../guess/model.js";
-import { isOfModel, missingElement, missingFor } from "../matter/missing.js";
+import { drawMissing, isOfModel } from "../matter/missing.js";
 import { textOf } from "../matter/model.js";
 import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
@@ -30,12 +30,10 @@ export const patching = {
  * patch_by     "position": words before each layer; else heads
  * @param {Context} context @returns {Drawn}
  */
-function drawPatching({ el, source, description, state, colours, announce, lifetime, services }) {
-  const missing = missingFor("patching", description, services);
-  if (missing) {
-    replaced(el, missingElement(missing));
-    return { cleanUp() {}, about: ABOUT };
-  }
+function drawPatching(context) {
+  const { el, source, description, state, colours, announce, lifetime } = context;
+  const missing = drawMissing("patching", context, ABOUT);
+  if (missing) return missing;
   const latest = latestOnly(lifetime);
   const units = unitsOf(description, "word");
   const [layers, heads] = [keptLayers(description), keptHeads(description)];
@@ -144,7 +142,6 @@ function drawPatching({ el, source, description, state, colours, announce, lifet
   load();
   const title = () => `Effects of activations from “${shortened(other(), 60)}”`;
   return {
-    cleanUp() {},
     about: ABOUT,
     svg() {
       const { width, height, parts } = heatSvg(heatMap(), colours, svgText);

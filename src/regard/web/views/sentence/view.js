@@ -34,7 +34,7 @@ export const sentence = {
 /** @param {Context} context @returns {Drawn} */
 function drawSentence(context) {
   const shown = new SentencePicture(context);
-  return { ready: shown.ready, adjust: shown.adjust, cleanUp: () => shown.map?.cleanUp(), svg: () => shown.svg(), table: () => shown.table() };
+  return { ready: shown.ready, adjust: shown.adjust, cleanUp: () => shown.map?.cleanUp?.(), svg: () => shown.svg(), table: () => shown.table() };
 }
 
 /** The words of both sides, the threads between them, and the map beside. */

@@ -1,6 +1,6 @@
 /** Vote: a word is guessed, then every head is a dot that falls on the word it looks at most. */
 import { replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { headOf } from "../../maths/votes.js";
 import { makePicture } from "./draw.js";
 import { listens } from "./input.js";
@@ -30,9 +30,7 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
   let { source } = context;
   let ballot = ballotOf(context.description);
   let width = 0;
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
+  const { ready, done: drawnOnce } = makeReady();
   const latest = latestOnly(lifetime);
   const picture = makePicture(lifetime);
   const panel = makePanel({ state, lifetime, services }, () => ballot.description.text, () => (ballot = { ...ballot, before: null }));
@@ -125,5 +123,5 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
     width = contentRect.width;
   });
   load("none");
-  return { cleanUp: () => {}, ready, update };
+  return { ready, update };
 }
