@@ -104,6 +104,24 @@ export function slider(label, { least, most, step, value, said }, choose) {
   };
 }
 
+/** Progress of a job, with a button to cancel it. @param {() => void} cancel @param {{class: string, label: string, message: string}} names  message: its class */
+export function jobProgress(cancel, names) {
+  const progress = element("progress", { max: "1", "aria-label": names.label });
+  const message = element("span", { class: names.message });
+  const el = element("div", { class: names.class, role: "status", hidden: true }, progress, message, button("Cancel", cancel));
+  return {
+    el,
+    /** Null when there is no job. @param {News|null} said */
+    set(said) {
+      el.hidden = !said;
+      if (!said) return;
+      if (typeof said.progress === "number") progress.value = said.progress;
+      else progress.removeAttribute("value");
+      message.textContent = said.message || "Working…";
+    },
+  };
+}
+
 /** @typedef {{addEventListener: (type: "keydown", react: (event: KeyboardEvent) => void) => void}} KeyTarget */
 
 /**

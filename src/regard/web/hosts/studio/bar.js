@@ -1,5 +1,5 @@
 /** The input bar: text and model. */
-import { uniqueId } from "../../elements/controls.js";
+import { jobProgress, uniqueId } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { megabytes } from "../../maths/numbers.js";
 import { closesOutside } from "../../page/toolbar.js";
@@ -29,7 +29,7 @@ export function makeBar(act) {
     element("span", { class: "regard-label", text: "Try", "aria-hidden": "true" }),
     SENTENCES.map((sentence) => button(sentence, () => fill(sentence), { class: "regard-studio-example" })),
   );
-  const [menu, work, problem] = [makeMenu(act), makeWork(act.cancel), makeProblem()];
+  const [menu, work, problem] = [makeMenu(act), jobProgress(act.cancel, { class: "regard-studio-work", label: "Progress", message: "regard-studio-message" }), makeProblem()];
   const top = element("div", { class: "regard-studio-top" }, element("div", { class: "regard-field regard-studio-text" }, label, box), menu.el);
   const el = element("div", { class: "regard-studio" }, top, examples, work.el, problem.el);
   box.addEventListener("input", () => {
@@ -132,24 +132,6 @@ function makeMenu({ chosen, opened, generate }) {
     setWrites(can) {
       writes.hidden = !can;
       el.hidden = !can && !opened;
-    },
-  };
-}
-
-/** Progress of a job. @param {() => void} cancel */
-function makeWork(cancel) {
-  const progress = element("progress", { max: "1", "aria-label": "Progress" });
-  const message = element("span", { class: "regard-studio-message" });
-  const el = element("div", { class: "regard-studio-work", role: "status", hidden: true }, progress, message, button("Cancel", cancel));
-  return {
-    el,
-    /** Null when there is no job. @param {News|null} said */
-    set(said) {
-      el.hidden = !said;
-      if (!said) return;
-      if (typeof said.progress === "number") progress.value = said.progress;
-      else progress.removeAttribute("value");
-      message.textContent = said.message || "Working…";
     },
   };
 }

@@ -1,4 +1,5 @@
 /** Learn: where heads are seen to find their jobs in training: recorded films, and a training to start. */
+import { jobProgress } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { showTraining } from "../../training/view.js";
@@ -21,10 +22,7 @@ export const learn = {
 /** @param {Context} context @returns {Drawn} */
 function drawLearn({ el, services, lifetime, announce }) {
   const latest = latestOnly(lifetime);
-  const progress = element("progress", { max: "1", "aria-label": "Progress of the training" });
-  const message = element("span", { class: "regard-about" });
-  const cancel = button("Cancel", () => stop("Cancelled."));
-  const work = element("div", { class: "regard-learn-work", role: "status", hidden: true }, progress, message, cancel);
+  const work = jobProgress(() => stop("Cancelled."), { class: "regard-learn-work", label: "Progress of the training", message: "regard-about" });
   const problem = element("p", { class: "regard-error", role: "alert", hidden: true });
   const film = element("div", { class: "regard-learn-film" });
   let endFilm = () => {};
@@ -41,7 +39,7 @@ function drawLearn({ el, services, lifetime, announce }) {
 
   /** @param {string} said what went wrong; empty where nothing did */
   function settle(said) {
-    work.hidden = true;
+    work.set(null);
     problem.hidden = !said;
     problem.textContent = said;
     for (const button of el.querySelectorAll("[data-kind=main]")) button.toggleAttribute("disabled", false);
@@ -51,15 +49,9 @@ function drawLearn({ el, services, lifetime, announce }) {
   function start(task) {
     settle("");
     for (const button of el.querySelectorAll("[data-kind=main]")) button.toggleAttribute("disabled", true);
-    work.hidden = false;
-    message.textContent = "Starting…";
-    progress.removeAttribute("value");
-    const news = (/** @type {News} */ said) => {
-      message.textContent = said.message ?? "";
-      if (typeof said.progress === "number") progress.value = said.progress;
-    };
+    work.set({ message: "Starting…" });
     latest(
-      (signal) => /** @type {NonNullable<Services["train"]>} */ (services.train)(task, { signal, news }),
+      (signal) => /** @type {NonNullable<Services["train"]>} */ (services.train)(task, { signal, news: work.set }),
       (frame) => {
         settle("");
         endFilm();
@@ -82,7 +74,7 @@ function drawLearn({ el, services, lifetime, announce }) {
           services.learn.map(({ href, text, about }) => element("li", {}, element("a", { href, class: "regard-vote-action", "data-kind": "main", text }), about ? element("p", { class: "regard-about", text: about }) : null)),
         )
       : null,
-    services.train ? [element("h3", { class: "regard-subtitle", text: "Train one now, on this machine" }), element("ul", { class: "regard-learn-pages" }, buttons), work, problem, film] : null,
+    services.train ? [element("h3", { class: "regard-subtitle", text: "Train one now, on this machine" }), element("ul", { class: "regard-learn-pages" }, buttons), work.el, problem, film] : null,
   );
   return {};
 }

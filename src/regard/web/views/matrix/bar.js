@@ -1,6 +1,6 @@
 /** The controls above the matrix. */
 import { segments, toggle } from "../../elements/controls.js";
-import { element } from "../../elements/elements.js";
+import { button, element } from "../../elements/elements.js";
 
 /**
  * @param {State} state
@@ -9,18 +9,10 @@ import { element } from "../../elements/elements.js";
  * @param {"linear"|"log"} usual colour scale
  */
 export function makeBar(state, acts, count, usual) {
-  const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) =>
-    element("button", {
-      type: "button",
-      class: "regard-button",
-      text,
-      "aria-label": label,
-      title: label,
-      onclick: act,
-    });
-  const farther = button("−", "Zoom out", acts.farther);
-  const nearer = button("+", "Zoom in", acts.nearer);
-  const whole = button("Whole", "Show the whole matrix", acts.whole);
+  const named = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) => button(text, act, { "aria-label": label, title: label });
+  const farther = named("−", "Zoom out", acts.farther);
+  const nearer = named("+", "Zoom in", acts.nearer);
+  const whole = named("Whole", "Show the whole matrix", acts.whole);
   const pool = segments(
     "Pooling",
     [
@@ -41,8 +33,8 @@ export function makeBar(state, acts, count, usual) {
   );
   let choosing = false;
   const choose = toggle("Drag chooses a region", false, (on) => (choosing = on));
-  const toRegion = button("Zoom to region", "Zoom to the region", acts.toRegion);
-  const forget = button("Forget region", "Forget the region", acts.forget);
+  const toRegion = named("Zoom to region", "Zoom to the region", acts.toRegion);
+  const forget = named("Forget region", "Forget the region", acts.forget);
   const group = (/** @type {string} */ label, /** @type {HTMLElement[]} */ ...inside) =>
     element("div", { class: "regard-bar-group", role: "group", "aria-label": label }, inside);
   const el = element(
