@@ -283,6 +283,8 @@ def test_words_of_a_watched_model_whose_tokens_are_whole_words(tmp_path):
         (silence((99, 0)), OutOfRange, "names layer 99"),
         (block(queries="elephant", keys=0), Exception, "elephant"),
         (silence((0, 1), to="resample"), OptionError, "single text"),
+        (silence((0, 1), positions=99), OutOfRange, "`positions` names token 99"),
+        (block(queries=1, keys=99), OutOfRange, "`keys` names token 99"),
     ],
 )
 def test_bad_edits_are_one_clear_sentence(tiny, edit, error, message):

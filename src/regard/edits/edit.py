@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -11,9 +11,8 @@ import numpy as np
 
 from regard import errors, validate
 from regard.edits.sources import Means, PatchSource, source_of
-from regard.reading.edit import Edit, Head
+from regard.reading.edit import Edit, Head, Selector
 
-Selector = tuple[int | str | range, ...] | None  # tokens by index, word or range; None: all
 What = Literal["outputs", "pattern", "values", "residual"]
 WHAT: tuple[What, ...] = ("outputs", "pattern", "values", "residual")
 
@@ -36,6 +35,9 @@ class HeadEdit(Edit):
     def heads_in(self, layer: int, count: int) -> list[int]:
         """The heads of one layer, which has `count`."""
         return heads_in(self.heads, layer, count)
+
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        yield "positions", self.positions
 
     def _options(self) -> list[str]:
         parts = [str(head) for head in self.heads]
@@ -114,6 +116,10 @@ class BlockEdit(Edit):
     heads: tuple[Head, ...] | None
     after_softmax: bool
     stack: str | None
+
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        for queries, keys in self.pairs or [(self.queries, self.keys)]:
+            yield from (("queries", queries), ("keys", keys))
 
     @cached_property
     def index_pairs(self) -> Any:
@@ -202,6 +208,9 @@ class PatchEdit(Edit):
     positions: Selector
     align: tuple[tuple[int, int], ...] | None  # (token here, token there)
     stack: str | None
+
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        yield "positions", self.positions
 
     @property
     def layers(self) -> frozenset[int] | None:

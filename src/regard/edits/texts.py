@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors
-from regard.edits.edit import Selector
+from regard.reading.edit import Edit, Selector
 from regard.reading.words import Word
 from regard.trace.labels import place_of
 
@@ -51,15 +51,16 @@ class TextSpan:
         return words[place_of(name, chosen, [word.text for word in words])]
 
 
-def check_indices(name: str, chosen: Selector, texts: Sequence[TextSpan]) -> None:
-    """Refuse tokens after the end of every text, where no token is generated."""
+def check_tokens(parts: Sequence[Edit], texts: Sequence[TextSpan]) -> None:
+    """Refuse single tokens after the end of every text, where none are generated."""
     longest = max((text.length for text in texts), default=0)
-    for one in chosen or ():
-        highest = max(one, default=0) if isinstance(one, range) else one
-        if not isinstance(highest, str) and highest >= longest and not isinstance(one, range):
-            raise errors.OutOfRange(
-                f"`{name}` names token {highest}; there {errors.there_are(longest, 'token')}, counted from 0."
-            )
+    for part in parts:
+        for name, chosen in part.selectors():
+            for token in chosen or ():
+                if isinstance(token, int) and token >= longest:
+                    raise errors.OutOfRange(
+                        f"`{name}` names token {token}; there {errors.there_are(longest, 'token')}, counted from 0."
+                    )
 
 
 def unknown_words(why: str) -> Callable[[], Sequence[Word]]:

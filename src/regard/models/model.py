@@ -16,7 +16,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, unit_length
 from regard.edits.layer_edits import RunEdits
-from regard.edits.texts import TextSpan
+from regard.edits.texts import TextSpan, check_tokens
 from regard.layers import Encoder, Learned, Transformer
 from regard.models import progress
 from regard.models.errors import check_length
@@ -225,6 +225,8 @@ class Model:
         together = packed([one.ids for one in encoded])
         parts = (*edits_of(self.edit), *edits_of(edit))
         edits = self._run_edits(parts, [one.ids for one in encoded], together, texts) if parts else None
+        if edits is not None:
+            check_tokens(edits_of(edit), edits.texts)
         steps = []
         with progress.steps(f"{self.name} reads", depth) as advance:
             for step in run(self.transformer, together, depth, edit=edits):
@@ -316,6 +318,8 @@ class Model:
         words = typed if len(typed) == len(texts) else None  # otherwise words are spelled by their tokens
         base = self._run_edits(mine, ids, together, words) if mine else None
         all_edits = [self._run_edits((*mine, *edit.parts), ids, together, words) for edit in edits]
+        for edit, run_edits in zip(edits, all_edits, strict=True):
+            check_tokens(edit.parts, run_edits.texts)
         return outcomes(self.transformer, ids, together, base, edits, all_edits)
 
     def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
 from regard import errors
 
 Head = tuple[int, int]  # layer, head
+Selector = tuple[int | str | range, ...] | None  # tokens by index, word or range; None: all
 
 
 class Edit:
@@ -34,6 +35,10 @@ class Edit:
     def touches(self, layer: int) -> bool:
         """Whether a layer is changed."""
         return self.layers is None or layer in self.layers
+
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        """The arguments that select tokens, by name."""
+        yield from ()
 
     def check(self, heads: Sequence[int], model: str) -> None:
         """Refuse layers and heads that a model with so many heads per layer does not have."""
