@@ -27,7 +27,9 @@ export function makeNavigation({ frame, state, theme, suiting }) {
     else frame.view.removeAttribute("aria-label");
     const far = levels.filter((one) => !near.includes(one)).map(({ name, title }) => ({ title, isShown: false, go: () => goTo(name) }));
     const beside = viewsBeside(views).map((one) => ({ title: one.title, isShown: one === view, go: () => state.set({ view: one.name }) }));
-    replaced(frame.menu, menuOf(description, [...far, ...beside], theme.el));
+    const menu = menuOf(description, [...far, ...beside], theme.el);
+    menu.open = Boolean(frame.menu.querySelector("details")?.open); // a text that is read meanwhile does not close it
+    replaced(frame.menu, menu);
   }
 
   return { show };
