@@ -96,13 +96,14 @@ def without_live(text: str) -> tuple[str, str]:
     return (text[match.end() :], match[1]) if match else (text, "")
 
 
-def links(source: PurePosixPath, target: str, live: str, documents: Path) -> str:
+def links(source: PurePosixPath, target: str, live: str, documents: Path, label: str) -> str:
     """The links of a lesson to its neighbours and to the live page, as HTML; empty for other documents.
 
     source      the lesson, as docs/lessons/04-one-table.md
     target      where it is in the site
     live        the address hash of the live page
     documents   the folder docs
+    label       the accessible name
     """
     if source.parent != LESSONS:
         return ""
@@ -114,4 +115,4 @@ def links(source: PurePosixPath, target: str, live: str, documents: Path) -> str
     if index + 1 < len(names):
         parts.append(f'<a rel="next" href="{names[index + 1]}.html">Next →</a>')
     parts.append(f'<a href="{escape(relative(target, "index.html"))}#{escape(live)}">Try it on the live page</a>')
-    return f'<nav class="lesson" aria-label="Lessons">{"".join(parts)}</nav>\n'
+    return f'<nav class="lesson" aria-label="{label}">{"".join(parts)}</nav>\n'

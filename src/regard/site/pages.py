@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
+from itertools import count
 from os.path import relpath
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -69,7 +70,10 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
             token.children = _without_dead_links(token.children)
     body = str(markdown.renderer.render(tokens, markdown.options, {}))
     body = re.sub(r"<p>(<img [^>]*>)</p>", r'<p class="picture" tabindex="0">\1</p>', body)
-    body = body.replace("<table>", '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
+    number = count(1)
+    region = '<div class="table" tabindex="0" role="region" aria-label="Table {}"><table>'
+    body = re.sub("<table>", lambda _: region.format(next(number)), body)
+    body = re.sub(r"<th[^>]*></th>", "<td></td>", body).replace("<pre>", '<pre tabindex="0">')
     return Page(title, body.replace("</table>", "</table></div>"), tuple(dict.fromkeys(targets)))
 
 

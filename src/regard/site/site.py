@@ -145,8 +145,8 @@ def _write_documents(out: Path, header: Sequence[HeaderLink], model: Model) -> s
                 seen.add(leads_to)
                 waiting.append(leads_to)
         (out / target).parent.mkdir(parents=True, exist_ok=True)
-        around = links(source, target, live, documents)
-        found = replace(found, body=around + placed(found.body, figures) + around)
+        before, after = (links(source, target, live, documents, label) for label in ("Lessons", "Lessons, below"))
+        found = replace(found, body=before + placed(found.body, figures) + after)
         blocks = figure_blocks(figures, model) if figures else ()
         atomic_file.write(out / target, document(found, target, header, label="Read", figures=blocks))
     return {_target(source) for source in seen}

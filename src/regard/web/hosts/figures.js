@@ -30,7 +30,7 @@ function start(el) {
     view.end();
     view = lifetime.part();
     const inner = element("div", { class: `regard-${figure}` });
-    replaced(root, inner, live);
+    replaced(root, figure in VIEWS ? element("h2", { class: "regard-unseen", text: VIEWS[figure].title }) : null, inner, live);
     if (figure === "softmax") return drawSoftmax(inner, { scores: scores.split(" ").map(Number) });
     const source = localSource(document, `regard-${reading}`);
     const { description } = source;
