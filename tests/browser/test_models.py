@@ -25,7 +25,7 @@ from regard.viewer import page as pages
 
 from ..models.checkpoints import transformers, write
 from ..models.test_llama import SMALL
-from .conftest import open_view
+from .conftest import open_adjust, open_view
 
 KIDS = "The kids were scared of the lions, so they left right away."
 OTHER = "Sarah lost her keys, because she was in a hurry."
@@ -94,6 +94,7 @@ def test_one_file_writes_what_python_writes(small, tmp_path, new_page, settle):
     settle(page)
     open_view(page, "Output")
     settle(page)
+    open_adjust(page)
     page.get_by_label("Tokens", exact=True).fill("7")
     page.get_by_role("button", name="Write", exact=True).click()
     written = small.generate("the kids left", 7, temperature=1.0, seed=0).text
