@@ -40,6 +40,13 @@ FLAGS = [
 ]
 PATIENCE = int(os.environ.get("PATIENCE", 30_000))  # milliseconds: a machine that is busy is slow, not wrong
 expect.set_options(timeout=PATIENCE)
+# A phone and a desktop, each in one theme; `make test-all` has both themes of both.
+SCREENS = [
+    (360, 740, "dark"),
+    (1400, 900, "light"),
+    pytest.param(360, 740, "light", marks=pytest.mark.slow),
+    pytest.param(1400, 900, "dark", marks=pytest.mark.slow),
+]
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
 NOTEBOOK = """async ({script, style, wasm}) => {

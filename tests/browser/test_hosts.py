@@ -18,6 +18,7 @@ from regard.viewer import page as pages
 from .conftest import (
     EACH_HOST,
     HOSTS,
+    SCREENS,
     connect_to_python,
     expect_view,
     open_adjust,
@@ -89,8 +90,7 @@ def test_a_view_can_be_mounted_again_after_clean_up(show: Show) -> None:
     assert page.locator(".regard").count() == 1
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (1400, 900)])
+@pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
 @pytest.mark.parametrize("subject", ["writer", "encoder"])
 def test_axe_finds_nothing(
     show: Show, settle: Settle, axe: str, subject: str, width: int, height: int, theme: str

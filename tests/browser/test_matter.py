@@ -15,7 +15,7 @@ from regard.edits import block, patch, silence
 from regard.reading.votes import vote_of
 from regard.viewer.frames import unpack
 
-from .conftest import open_view
+from .conftest import SCREENS, open_view
 from .test_hosts import findings
 from .test_vote import AT_REST
 from .test_vote import CONTROLS as COUNT
@@ -190,8 +190,7 @@ def test_a_page_without_a_model_says_what_is_missing_and_how_to_get_it(show: Sho
         expect(page.locator(".regard-missing code")).to_contain_text("--with-model --out page.html")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (1400, 900)])
+@pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
 def test_axe_finds_nothing_and_few_controls_are_in_sight(
     show: Show, settle: Any, axe: str, opening: bool, theme: str, width: int, height: int
 ) -> None:

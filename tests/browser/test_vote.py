@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import expect_view, open_view, titles
+from .conftest import SCREENS, expect_view, open_view, titles
 from .test_hosts import findings
 
 Show = Callable[..., Page]
@@ -126,8 +126,7 @@ def test_the_same_by_touch(
     expect_view(page, "Threads")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (1400, 900)])
+@pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
 def test_axe_finds_nothing_on_the_first_screen(
     show: Show, settle: Settle, axe: str, opening: bool, width: int, height: int, theme: str
 ) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from regard.viewer.frames import unpack
 
-from .conftest import BESIDE, PATIENCE, expect_view, open_adjust, open_view, settled, titles
+from .conftest import BESIDE, PATIENCE, SCREENS, expect_view, open_adjust, open_view, settled, titles
 from .controls import CONTROLS, EVERYWHERE, EXPORTING, EXPORTS
 from .test_hosts import findings
 from .test_vote import AT_REST, word
@@ -125,7 +125,10 @@ def too_many(page: Page) -> dict[str, list[str]]:
     return {title: controls for title, controls in found.items() if len(controls) > 8}
 
 
-@pytest.mark.parametrize(("host", "subject"), [("served", "writer"), ("served", "encoder"), ("file", "encoder")])
+@pytest.mark.parametrize(
+    ("host", "subject"),
+    [("served", "writer"), *(pytest.param(host, "encoder", marks=pytest.mark.slow) for host in ("served", "file"))],
+)
 def test_at_most_eight_controls_are_in_sight_in_every_view(show: Show, opening: bool, host: str, subject: str) -> None:
     assert too_many(show(host, subject)) == {}
 
@@ -139,8 +142,7 @@ def test_at_most_eight_controls_are_in_sight_in_the_studio(
     assert too_many(page) == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
 def test_axe_finds_nothing_at_any_level(
     show: Show, settle: Callable[[Page], None], axe: str, opening: bool, width: int, height: int, theme: str
 ) -> None:
