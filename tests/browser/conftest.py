@@ -4,7 +4,6 @@ notebooks."""
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import sys
 import threading
@@ -19,25 +18,18 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect
 
 from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
 from regard.viewer.widget import Conversation
 
+from ..chromium import chromium as start_chromium
+
 HOSTS = ("served", "file", "blob")
 # Every view is drawn on all hosts by test_hosts.py. The tests of one view run on the page that computes by itself;
 # `make test-all` runs them on the other two as well.
 EACH_HOST = ["file", *(pytest.param(host, marks=pytest.mark.slow) for host in HOSTS if host != "file")]
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 PATIENCE = int(os.environ.get("PATIENCE", 30_000))  # milliseconds: a machine that is busy is slow, not wrong
 expect.set_options(timeout=PATIENCE)
 # A phone and a desktop, each in one theme; `make test-all` has both themes of both.
@@ -166,12 +158,8 @@ def served(development: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium where there is one, Playwright's own otherwise."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", found), args=FLAGS)
+    with start_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

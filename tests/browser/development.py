@@ -143,7 +143,10 @@ def answers(name: str) -> Any:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Modules by GET, answers by POST."""
+    """Modules by GET, answers by POST; a connection stays for the hundreds of modules of a page."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # header and body leave together
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0].split("#")[0]

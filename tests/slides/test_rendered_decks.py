@@ -15,6 +15,8 @@ from regard.slides.lecture import Lecture, vector
 from regard.tables import printed_number
 from regard.teaching.traced_attention import traced
 
+from ..chromium import chromium as start_chromium
+
 TEXT = "The kids were scared of the lions, so they left right away."
 SIZES = ((1280, 720), (1920, 1080))
 LIVE = ["matrices", "purpose", "table", "matrix-form", "positions"]
@@ -22,14 +24,8 @@ LIVE = ["matrices", "purpose", "table", "matrix-form", "positions"]
 
 @pytest.fixture(scope="module")
 def chromium():
-    playwright = pytest.importorskip("playwright.sync_api")
-    name = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if name is None:
-        pytest.skip("no Chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=name, args=["--no-sandbox", "--disable-gpu"])
+    with start_chromium() as browser:
         yield browser
-        browser.close()
 
 
 def open_deck(browser, deck: Deck, folder, size=SIZES[0]):

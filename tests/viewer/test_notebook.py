@@ -4,7 +4,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -29,7 +28,6 @@ KERNEL_READY = """() => {
   const context = globalThis.jupyterapp?.shell.currentWidget?.context?.sessionContext;
   return Boolean(context?.isReady && context.session?.kernel?.status === "idle");
 }"""
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
 def notebook() -> str:
@@ -105,17 +103,14 @@ def address_in(said, pattern):
 @contextmanager
 def browser_page(**context):
     """A page of a browser, and the errors that its scripts raise."""
-    from playwright.sync_api import sync_playwright
+    from ..chromium import chromium
 
-    system = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", system), args=FLAGS)
+    with chromium() as browser:
         page = browser.new_context(**context).new_page()
         page.set_default_timeout(PATIENCE)
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         yield page, problems
-        browser.close()
 
 
 def shown_in(page, selector, said):
