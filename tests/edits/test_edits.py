@@ -133,6 +133,8 @@ def test_runs_of_other_lengths_need_an_alignment(tiny):
     short = model.read("the cat sat")
     with pytest.raises(OptionError, match="say which token stands for which"):
         model.read(TEXT, edit=patch(short, heads=[(1, 3)]))
+    with pytest.raises(OptionError, match="a pattern is taken whole, so both runs need equally many tokens"):
+        model.read(TEXT, edit=patch(short, what="pattern", heads=[(1, 3)]))
     edited = model.read(TEXT, edit=patch(short, heads=[(1, 3)], align={4: 2}))
     assert np.array_equal(edited.outputs[1][3][4], short.outputs[1][3][2])
 

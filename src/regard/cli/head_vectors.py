@@ -73,7 +73,7 @@ def project(
     from regard.output import figure
 
     chosen = head_named(head)
-    texts = [line for line in text_input.text_given(text).splitlines() if line.strip()]
+    texts = text_input.lines_given(text)
     projected = project_head(open_model(model or USUAL), texts, *chosen, of)
     output.publish([projected.table()], partial(figure.projection, projected, colour=colour))
 

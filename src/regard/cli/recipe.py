@@ -64,7 +64,7 @@ def sinks(
     """Cut off the first token, which takes most of the weight in many heads, in each layer and in all."""
     from regard.attribution import sinks as block_sinks
 
-    texts = [line for line in text_input.text_given(text).splitlines() if line.strip()]
+    texts = text_input.lines_given(text)
     publish(block_sinks(open_model(model or USUAL), texts), output)
 
 

@@ -45,6 +45,14 @@ def text_given(text: str) -> str:
     return text_of(STANDARD) if text == STANDARD else text
 
 
+def lines_given(text: str) -> list[str]:
+    """The texts of an argument, one per line, without empty ones; - stands for standard input."""
+    lines = [line for line in text_given(text).splitlines() if line.strip()]
+    if not lines:
+        raise OptionError("The text is empty: give a sentence.")
+    return lines
+
+
 def json_of(name: str) -> Any:
     """The content of a JSON file."""
     text = text_of(name)

@@ -324,10 +324,7 @@ class LayerEdits:
                 return
             count = source.keys.shape[1]
             if count != of_keys.length:
-                raise errors.OptionError(
-                    f"The pattern of the other run has {count} keys, this one {of_keys.length}: a pattern is taken "
-                    "whole, so both runs need equally many tokens."
-                )
+                raise _other_length(part, count, of_keys.length)
             # Padding and other texts in the same row keep their own keys: the mask hides them from these queries.
             keys = np.arange(count) + of_keys.start - self.site.first_key
             queries, of_source = arrays.copied(scores.queries), arrays.copied(scores.keys)
@@ -366,10 +363,7 @@ def aligned_tokens(part: PatchEdit, text: TextSpan, length: int, *, has_begun: b
         here, there = pairs[:, 0] + text.start, pairs[:, 1]
     else:
         if length != text.length and not has_begun:
-            raise errors.OptionError(
-                f"The other run has {errors.count(length, 'token')}, this one {text.length}: say which token stands "
-                "for which, align={token here: token there}."
-            )
+            raise _other_length(part, length, text.length)
         there = np.arange(min(length, text.length))
         here = there + text.start
     chosen = text.tokens("positions", part.positions)
@@ -377,6 +371,13 @@ def aligned_tokens(part: PatchEdit, text: TextSpan, length: int, *, has_begun: b
         inside = np.isin(here, chosen)
         here, there = here[inside], there[inside]
     return here, there
+
+
+def _other_length(part: PatchEdit, there: int, here: int) -> errors.OptionError:
+    counts = f"The other run has {errors.count(there, 'token')}, this one {here}"
+    if part.what == "pattern":
+        return errors.OptionError(f"{counts}: a pattern is taken whole, so both runs need equally many tokens.")
+    return errors.OptionError(f"{counts}: say which token stands for which, align={{token here: token there}}.")
 
 
 def edit_states(parts: Sequence[Edit], layer: int, states: Array, texts: Sequence[TextSpan], first: int = 0) -> Array:

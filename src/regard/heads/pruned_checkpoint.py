@@ -101,16 +101,19 @@ def prune(model: str | os.PathLike[str], heads: str | Iterable[Head], out: str |
     config = _settings(checkpoint)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not checkpoint.is_gguf:
-            for path in sorted({path for pattern in COPIED for path in checkpoint.path.glob(pattern)}):
-                if path.name not in ("config.json", INDEX):
-                    shutil.copyfile(path, folder / path.name)
     except OSError as problem:
-        raise errors.OptionError(f"{str(folder)!r} cannot be written: {errors.reason_of(problem)}.") from None
+        raise _unwritable(folder, problem) from None
+    numbers = _write_tensors(folder / ONE, checkpoint, change)  # first: where the disk is too small, nothing is left
     if checkpoint.is_gguf:
         checkpoint.tokeniser.engine.save(str(folder / "tokenizer.json"))
         _write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
-    numbers = _write_tensors(folder / ONE, checkpoint, change)
+    else:
+        for path in sorted({path for pattern in COPIED for path in checkpoint.path.glob(pattern)}):
+            if path.name not in ("config.json", INDEX):
+                try:
+                    shutil.copyfile(path, folder / path.name)
+                except OSError as problem:
+                    raise _unwritable(folder, problem) from None
     sources = tuple(tuple(head if head in some else None for head in range(attention.heads)) for some in kept)
     shape = attention.heads, attention.key_heads
     if layout:
@@ -304,6 +307,10 @@ def _write_tensors(path: Path, checkpoint: Checkpoint, change: Change) -> tuple[
         for name in names:
             file.write(np.ascontiguousarray(tensor(name)).data)
     return before, after
+
+
+def _unwritable(folder: Path, problem: OSError) -> errors.OptionError:
+    return errors.OptionError(f"{str(folder)!r} cannot be written: {errors.reason_of(problem)}.")
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
