@@ -33,12 +33,8 @@ EACH_HOST = ["file", *(pytest.param(host, marks=pytest.mark.slow) for host in HO
 PATIENCE = int(os.environ.get("PATIENCE", 30_000))  # milliseconds: a machine that is busy is slow, not wrong
 expect.set_options(timeout=PATIENCE)
 # A phone and a desktop, each in one theme; `make test-all` has both themes of both.
-SCREENS = [
-    (360, 740, "dark"),
-    (1400, 900, "light"),
-    pytest.param(360, 740, "light", marks=pytest.mark.slow),
-    pytest.param(1400, 900, "dark", marks=pytest.mark.slow),
-]
+ALL_SCREENS = ((360, 740, "dark"), (1400, 900, "light"), (360, 740, "light"), (1400, 900, "dark"))
+SCREENS = [*ALL_SCREENS[:2], *(pytest.param(*screen, marks=pytest.mark.slow) for screen in ALL_SCREENS[2:])]
 
 # What a notebook does: the module comes out of a Blob, and messages travel to Python and back.
 NOTEBOOK = """async ({script, style, wasm}) => {

@@ -16,9 +16,9 @@ from regard.reading import Reading
 from regard.viewer import page as pages
 
 from .conftest import (
+    ALL_SCREENS,
     EACH_HOST,
     HOSTS,
-    SCREENS,
     connect_to_python,
     expect_view,
     open_adjust,
@@ -90,8 +90,15 @@ def test_a_view_can_be_mounted_again_after_clean_up(show: Show) -> None:
     assert page.locator(".regard").count() == 1
 
 
-@pytest.mark.parametrize(("width", "height", "theme"), SCREENS)
-@pytest.mark.parametrize("subject", ["writer", "encoder"])
+# In `make test`, each of the two models on one screen.
+AXE_SCREENS = [("writer", *ALL_SCREENS[0]), ("encoder", *ALL_SCREENS[1])]
+MORE_AXE_SCREENS = [(subject, *screen) for subject in ("writer", "encoder") for screen in ALL_SCREENS]
+
+
+@pytest.mark.parametrize(
+    ("subject", "width", "height", "theme"),
+    AXE_SCREENS + [pytest.param(*one, marks=pytest.mark.slow) for one in MORE_AXE_SCREENS if one not in AXE_SCREENS],
+)
 def test_axe_finds_nothing(
     show: Show, settle: Settle, axe: str, subject: str, width: int, height: int, theme: str
 ) -> None:

@@ -235,7 +235,7 @@ def test_rows_whose_keys_are_all_hidden_by_an_added_mask_are_the_models_own(make
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("implementation", [pytest.param("eager", marks=pytest.mark.slow), "sdpa"])
 def test_a_compiled_model_computes_what_it_computes_unwatched(implementation):
     model, ids = llama(attn_implementation=implementation), tokens(2, 6)
     mask = torch.ones_like(ids)

@@ -57,13 +57,13 @@ export function flowOf({ head_dim: dim }, width, { queries, tokens, scale }) {
 }
 
 /** The formula of the scaled scores. @param {number|null|undefined} scale @param {number} dim */
-export function scalingOf(scale, dim) {
+function scalingOf(scale, dim) {
   const isRoot = !scale || Math.abs(scale * scale * dim - 1) < 1e-5;
   return isRoot ? `scaled = score / √${dim}` : `scaled = score · ${Number(scale.toPrecision(3))}`;
 }
 
 /** All shapes of a stage, each with its name. @param {Stage} stage */
-export function shapesOf({ shapes = [] }) {
+function shapesOf({ shapes = [] }) {
   return shapes.map((shape) => `${shapes.length > 1 ? `${shape[0]} ` : ""}${printedShape(shape)}`);
 }
 

@@ -85,7 +85,7 @@ export function comparedText(text) {
 }
 
 /** In one text, the word that another is compared with at first: the first other word of some length. @param {string|null} text @param {Description} description */
-export function otherWord(text, description) {
+function otherWord(text, description) {
   const units = unitsOf(description, "word").filter((unit) => !unit.sink && !unit.special && unit.text.toLowerCase() !== text?.toLowerCase());
   return (units.find((unit) => /^[\p{L}\p{N}]{4,}$/u.test(unit.text)) ?? units[0])?.first ?? sameWord(text, description);
 }
@@ -115,7 +115,7 @@ function meanOf(states, [, pieces, width], layer) {
 }
 
 /** The position of a word in another text: the same spelling, else a word that is not set aside. @param {string|null} text @param {Description} description */
-export function sameWord(text, description) {
+function sameWord(text, description) {
   const units = unitsOf(description, "word");
   const folded = text?.toLowerCase() ?? null;
   const found = units.find((unit) => unit.text.toLowerCase() === folded) ?? units.find((unit) => unit.first === description.start?.query);
@@ -123,7 +123,7 @@ export function sameWord(text, description) {
 }
 
 /** The first word that both texts have, the pair's own before others; null if they share none. @param {Description} one @param {Description} other */
-export function sharedWord(one, other) {
+function sharedWord(one, other) {
   const own = pairOf(one.text ?? "")?.word;
   const there = new Set(unitsOf(other, "word").map((unit) => unit.text.toLowerCase()));
   const usable = unitsOf(one, "word").filter((unit) => !unit.sink && !unit.special && /[\p{L}\p{N}]/u.test(unit.text) && there.has(unit.text.toLowerCase()));
