@@ -139,6 +139,11 @@ def shapes(kind: str, quick: bool) -> list[Case]:
     return [square(kind, h, n, size, causal) for h, n in heads_and_lengths for size in SIZES for causal in masks]
 
 
+def avx2_cases(quick: bool) -> list[Case]:
+    lengths = (512,) if quick else (512, 2048, 8192)
+    return [square("forward", 8, n, size, causal) for n in lengths for size in SIZES for causal in (False, True)]
+
+
 def half_cases(quick: bool) -> list[Case]:
     return [
         square("forward", 8, 2048, size, causal, storage=storage)

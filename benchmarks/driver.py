@@ -21,6 +21,7 @@ MOST_MEMORY = 4 * GIB  # for matrices of queries × keys that a peer builds
 MOST_FOR_CONTEXT = GIB
 LONG_ROUND = 10.0  # seconds: calls that take this long together average over disturbances by themselves
 SLOW = 1.0  # seconds: a call this long needs no warming up, and verifying it is a repeat as good as any
+LIMITS = ("limit", "limit_avx2")  # peers that say themselves how long they took
 
 
 class Lost(Exception):
@@ -224,7 +225,7 @@ class Driver:
                     repeats.setdefault(one.key, []).extend(seconds)
 
     def _rounds(self, participants: list[Participant]) -> int:
-        timed = (one for one in participants if one.worker.peer != "limit")  # which takes a tenth of a second
+        timed = (one for one in participants if one.worker.peer not in LIMITS)  # which takes a tenth of a second
         a_round = sum(max(self.pace.turn, one.estimate) for one in timed)
         if a_round > LONG_ROUND and all(one.estimate >= SLOW for one in participants):
             return 0
@@ -232,9 +233,9 @@ class Driver:
 
     def _turn(self, one: Participant) -> list[float]:
         inner, repeats = 1, 1
-        if one.worker.peer not in ("alternation", "limit"):  # whose repeats stand alone
+        if one.worker.peer not in ("alternation", *LIMITS):  # whose repeats stand alone
             inner = max(1, int(5e-4 / max(one.estimate, 1e-7)))
-        if one.worker.peer != "limit":
+        if one.worker.peer not in LIMITS:
             repeats = max(1, min(int(self.pace.turn / max(one.estimate * inner, 1e-7)), self.pace.samples))
         if one.estimate < SLOW:
             one.worker.ask("run", one.call, 1, inner)  # wakes threads and caches up

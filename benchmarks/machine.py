@@ -39,9 +39,8 @@ def describe() -> dict[str, object]:
 
 def _processor(facts: dict[str, str], flags: list[str]) -> str:
     name = facts.get("model name") or platform.processor() or platform.machine()
-    if facts.get("cpu family") == "25":  # virtual machines often say no more than "AMD EPYC"
-        name += " (Zen 4)" if "avx512f" in flags else " (Zen 3)"
-    return name
+    generation = {"25": "Zen 4" if "avx512f" in flags else "Zen 3", "26": "Zen 5"}.get(facts.get("cpu family", ""))
+    return f"{name} ({generation})" if generation else name  # virtual machines often say no more than "AMD EPYC"
 
 
 def _cpu_facts() -> dict[str, str]:

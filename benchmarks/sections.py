@@ -80,9 +80,9 @@ def _times(name: str, to: str = "regard") -> Column:
     return _ratio(PEERS[name].label, name, to)
 
 
-def _share(heading: str = "of limit", limit: str = "limit") -> Column:
+def _share(heading: str = "of limit", limit: str = "limit", to: str = "regard") -> Column:
     def text(measured: Measured) -> str:
-        share = measured.ratio(limit)
+        share = measured.ratio(limit, to)
         return _missing(measured, limit) if share is None else f"{100 * share:.0f}%"
 
     return heading, text
@@ -113,6 +113,22 @@ SECTIONS = (
             _share(),
             _times("torch_fused"),
             *(_times(name) for name in OTHERS),
+        ),
+    ),
+    Section(
+        "avx2",
+        "Forward, float32, with AVX2",
+        "As on processors without AVX-512 (`REGARD_ISA=avx2`), beside what a loop of fused multiply-adds reaches with "
+        "AVX2. NEON runs under an emulator only: `make test-all` tests its results; its speed was not measured.",
+        cases.avx2_cases,
+        _peers("regard", "limit", "regard_avx2", "limit_avx2"),
+        (
+            CASE,
+            _time("AVX2", "regard_avx2"),
+            _rate("regard_avx2"),
+            _share("of AVX2's limit", "limit_avx2", "regard_avx2"),
+            _time("AVX-512", "regard"),
+            _share("of AVX-512's limit"),
         ),
     ),
     Section(

@@ -134,7 +134,7 @@ def _forward(outcome: Outcome) -> list[Target]:
             length = "n ≥ 2,048, worst" if n > 512 else "n = 512, 8 heads"
             text = f"forward, size {size}{', causal' if causal else ''}: share of the machine's limit, {length}"
             found.append(_judged(text, share, _ratios(shapes, "limit", "regard"), min, True, "%"))
-    for storage, bound in (("float16", 2.5), ("bfloat16", 1.3)):
+    for storage, bound in (("float16", 2.5), ("bfloat16", 1.5)):
         cases = outcome.of("half", lambda case, storage=storage: case.storage == storage)  # type: ignore[misc]
         halves = _ratios(cases, "torch_fused", "regard")
         found.append(_judged(f"{storage}, n = 2,048: PyTorch's time, worst", bound, halves, min, True))

@@ -60,6 +60,8 @@ PEERS = {
     "torch_module": Peer("nn.MultiheadAttention", "peers.torch_peers", "module", matrices=lambda case: 2 * case.heads),
     "numpy": Peer("NumPy", "peers.numpy_peer", "prepare", False, lambda case: case.heads),
     "limit": Peer("limit", "peers.limit", "prepare"),
+    "regard_avx2": Peer("Regard with AVX2", "peers.avx2", "prepare"),
+    "limit_avx2": Peer("limit of AVX2", "peers.avx2", "limit"),
     "alternation": Peer("alternation", "peers.alternation", "prepare"),
     "model_regard": Peer("Regard", "peers.model_regard", "prepare"),
     "model_transformers": Peer("transformers", "peers.model_transformers", "prepare"),
