@@ -93,7 +93,7 @@ def assert_same_steps(steps):
 
 
 def test_the_command_line_computes_x_times_w(typed, tmp_path):
-    run("steps", "--embeddings", typed, "--out", tmp_path / "steps.json")
+    run("steps", "--example", typed, "--out", tmp_path / "steps.json")
     written = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))
     assert_same_steps({step["name"]: step["array"] for step in written["steps"]})
     for name, matrix in W.items():
@@ -105,7 +105,7 @@ def test_options_beside_the_file_and_the_other_product_give_the_same_numbers(tmp
     turned = {name: one.T.tolist() for name, one in W.items()}
     bare = {"embeddings": E.tolist(), **turned, "product": "x W^T"}
     (tmp_path / "turned.json").write_text(json.dumps(bare), encoding="utf-8")
-    options = ("--embeddings", tmp_path / "turned.json", "--heads", HEADS, "--out", tmp_path / "steps.json")
+    options = ("--example", tmp_path / "turned.json", "--heads", HEADS, "--out", tmp_path / "steps.json")
     run("steps", " ".join(WORDS), *options)
     written = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))
     assert_same_steps({step["name"]: step["array"] for step in written["steps"]})
@@ -117,13 +117,13 @@ def test_options_beside_the_file_and_the_other_product_give_the_same_numbers(tmp
 @pytest.mark.parametrize("ending", ["json", "csv", "md"])
 @pytest.mark.parametrize("options", [(), ("--mask", "causal"), ("--query", "gets"), ("--query", "gets", "--head", "1")])
 def test_check_calls_right_what_steps_wrote(typed, tmp_path, ending, options):
-    run("steps", "--embeddings", typed, "--out", tmp_path / f"steps.{ending}", *options)
+    run("steps", "--example", typed, "--out", tmp_path / f"steps.{ending}", *options)
     assert_checked(tmp_path / f"steps.{ending}")
 
 
 def test_figures_and_latex_show_the_matrices_as_typed(typed, tmp_path):
     names = ("steps.tex", "steps.svg", "steps.html")
-    run("steps", "--embeddings", typed, *(part for name in names for part in ("--out", tmp_path / name)))
+    run("steps", "--example", typed, *(part for name in names for part in ("--out", tmp_path / name)))
     latex, svg, html = ((tmp_path / name).read_text(encoding="utf-8") for name in names)
     plain = re.sub(r"\\phantom\{\{-\}\}|\\,|[{}]", "", latex)
     for place, row in enumerate(W["W_O"], 1):

@@ -234,7 +234,7 @@ _ALL = (
         "numbers",
         "d_model 512, 8 heads of 64: scores divided by √64 = 8",
         {"d_model": 512, "heads": 8, "d_k": 64, "divisor": 8},
-        ('regard steps "The cat sat" --heads 8 --width 512 --query cat --head 0',),
+        ('regard steps "The cat sat" --heads 8 --set width=512 --query cat --head 0',),
     ),
 )
 

@@ -20,7 +20,7 @@ HIDDEN = "[...document.querySelectorAll('.wide')].map((one) => one.scrollWidth -
 EXAMPLES = {
     "cat-sat": ("--example", "cat-sat"),
     "two heads": ("Action gets results", "--heads", "2"),
-    "64 numbers": ("The cat sat", "--width", "64"),
+    "64 numbers": ("The cat sat", "--set", "width=64"),
     "masked": ("The cat sat", "--mask", "causal"),
 }
 

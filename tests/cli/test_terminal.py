@@ -63,7 +63,7 @@ def test_the_narrowest_layout_has_20_columns(shown, columns):
 
 
 def test_ascii_output_keeps_signs_and_columns(shown):
-    sentence = ("steps", "a b", "--seed", "0", "--query", "a")
+    sentence = ("steps", "a b", "--set", "seed=0", "--query", "a")
     plain = shown(*sentence, encoding="ascii")
     assert "?" not in plain
     assert "sqrt d_k" in plain and "softmax" in plain

@@ -42,7 +42,7 @@ TOPICS = {
         ["spatial relationship", "possession", "Sinks"],
     ),
     "probability": (["jane", "visits", "africa", "probability", "subject → verb"], ["probability", "0.37", "head 2.8"]),
-    "positions": (["x = e + p", "from x = e + p"], ["--positions sinusoidal", "rotary"]),
+    "positions": (["x = e + p", "from x = e + p"], ["--set positions=sinusoidal", "rotary"]),
     "learning": (["∂L/∂W_Q", "∂L/∂W_K", "before training", "after 800 steps"], ["d_scores", "d_W", "10-film"]),
 }
 

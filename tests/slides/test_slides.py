@@ -238,7 +238,7 @@ def test_the_commands_in_the_notes_compute_the_numbers_of_their_slides():
         if "--query" not in command:
             continue
         words = words_of(command[2])
-        trace = traced(words, width=int(command[command.index("--width") + 1])).whole()
+        trace = traced(words, width=int(command[command.index("--set") + 1].removeprefix("width="))).whole()
         query = numbered(words).index(command[command.index("--query") + 1])
         for grid in (e for e in slide.elements if isinstance(e, SlideGrid) and "softmax" in e.headings):
             column = grid.headings.index("softmax")

@@ -58,7 +58,7 @@ def test_positions_are_added_before_anything_else():
     ("options", "message"),
     [
         ({"positions": "rotary"}, "expected sinusoidal"),
-        ({"positions": "sinusoidal", "context": ["le"]}, "leave out --context"),
+        ({"positions": "sinusoidal", "context": ["le"]}, "leave out the context"),
         (
             {"positions": "sinusoidal", "content": {"embeddings": [[1, 0], [0, 1]], "positions": [[0, 0], [1, 1]]}},
             "own",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +12,7 @@ from regard import examples
 from regard.cli import terminal
 from regard.cli.output_options import writes
 from regard.cli.outputs import Output
-from regard.cli.text_input import STANDARD, called, json_of, text_given, word_position
+from regard.cli.text_input import STANDARD, called, json_of, settings, text_given, word_position
 from regard.errors import OptionError
 from regard.output.files import USUAL, Format
 from regard.output.steps_report import StepsReport
@@ -19,28 +21,30 @@ from regard.teaching.traced_tables import step_tables
 from regard.teaching.words import words_of
 
 FORMATS = (*USUAL, Format.XLSX)
+SETTINGS = {"seed": int, "width": int, "positions": str, "product": str}  # of `traced`
 
 EXAMPLES = """Examples:
 
 \b
   regard steps --example cat-sat
   regard steps "The cat sat" --query cat --heads 2
-  regard steps "The cat sat" --mask causal --seed 7
+  regard steps "The cat sat" --mask causal --set seed=7
   regard steps "The cat sat on it" --mask causal --mask window:2
   regard steps "le chat" --context "The cat sat"
-  regard steps "The cat sat" --positions sinusoidal
-  regard steps "The cat sat" --embeddings vectors.json --show latex
+  regard steps "The cat sat" --set positions=sinusoidal
+  regard steps --example vectors.json --show latex
   regard steps "The cat sat" --out cat.svg
-  regard steps "The cat sat" --out cat.xlsx --product "x W^T"
-  regard steps "The cat sat" --query cat --key sat --out cat.png
+  regard steps "The cat sat" --out cat.xlsx --set product="x W^T"
+  regard steps "The cat sat" --query cat/sat --out cat.png
 
 \b
 vectors.json holds {"The": [1, 0, 1, 0], "cat": [0, 1, 0, 1], …}, or a list of
 vectors, or "embeddings" with "W_q", "W_k", "W_v", "W_O", "context", "heads",
-"mask" and "divisor" beside them, or "q", "k" and "v". W is as in q = x · W_q,
-a row per component of x; --product "x W^T" is the other convention. Without
-the file, vectors and weights are random. `regard check` reads what --out
-writes as .md, .csv or .json; .xlsx has live formulas.
+"mask" and "divisor" beside them, or "q", "k" and "v". A text beside it picks
+words of it. W is as in q = x · W_q, a row per component of x; product="x W^T"
+is the other convention. Without the file, vectors and weights are random.
+`regard check` reads what --out writes as .md, .csv or .json; .xlsx has live
+formulas.
 """
 
 
@@ -49,10 +53,12 @@ def steps(
     output: Output,
     text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
     example: Annotated[
-        str | None, typer.Option(metavar="NAME", help="An example instead of a text; `regard examples` lists them.")
-    ] = None,
-    embeddings: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A JSON file with the words' vectors; - for standard input.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="One of `regard examples`, or a JSON file with the words' vectors; - for standard input. A name with "
+            "a dot or a slash is a file.",
+        ),
     ] = None,
     context: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Cross-attention: keys and values come from this text.")
@@ -60,10 +66,11 @@ def steps(
     heads: Annotated[int | None, typer.Option(min=1, max=1024, help="Number of heads; 1 by default.")] = None,
     query: Annotated[
         str | None,
-        typer.Option(metavar="WORD", help="Only this word's table; the:2 is the second 'the', 3 a position."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Figures show --query and this word, number by number.")
+        typer.Option(
+            metavar="WORD",
+            help="Only this word's table; the:2 is the second 'the', 3 a position. With cat/sat, figures show query "
+            "and key, number by number.",
+        ),
     ] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.")] = None,
     mask: Annotated[
@@ -74,29 +81,29 @@ def steps(
             "combined with & and |, or given several times for all of them.",
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers; 0 by default.")] = None,
-    width: Annotated[int | None, typer.Option(min=1, help="Size of random vectors; 4 per head by default.")] = None,
-    product: Annotated[
-        str | None, typer.Option(metavar='"x W^T"', help='How W is written: "x W" (the default) or "x W^T".')
-    ] = None,
-    positions: Annotated[
-        str | None, typer.Option(metavar="KIND", help="sinusoidal: x = embedding + position, then all steps from x.")
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="seed (of random numbers, 0 by default), width (of random vectors, 4 per head), positions=sinusoidal "
+            '(x = embedding + position), product="x W^T" (how W is written; "x W" by default). May be repeated.',
+        ),
     ] = None,
 ) -> None:
     """Show every step of attention: score, score/√d_k, softmax, softmax × v, sum."""
-    if key is not None and query is None:
-        raise OptionError("--key is shown with a query, number by number: say which, with --query WORD.")
-    words, content, source = _inputs(text, example, embeddings)
+    words, content, source = _inputs(text, example)
     explained = traced(
         words, content, source=source, context=None if context is None else words_of(context), heads=heads,
-        width=width, seed=seed, masks=mask or (), product=product, positions=positions,
+        masks=mask or (), **settings("--set", changes, SETTINGS),
     )  # fmt: skip
     if head is not None and not 0 <= head < explained.heads:
         raise OptionError(f"There is no head {head}: there are {explained.heads}, counted from 0.")
+    query, key = _query_and_key(query, explained.words)
     report = StepsReport(
         explained,
         word_position("--query", query, explained.words),
-        word_position("--key", key, explained.key_words),
+        word_position("--query", key, explained.key_words),
         head,
         output.full,
     )
@@ -108,24 +115,30 @@ def steps(
     output.write(report.file)
 
 
-def _inputs(text: str | None, example: str | None, embeddings: str | None) -> tuple[tuple[str, ...] | None, Any, str]:
+def _query_and_key(name: str | None, words: Sequence[str]) -> tuple[str | None, str | None]:
+    """The query and the key of --query: cat/sat is both, unless it is a word."""
+    if name is None or name in words or "/" not in name:
+        return name, None
+    query, _, key = name.partition("/")
+    return query, key
+
+
+def _inputs(text: str | None, example: str | None) -> tuple[tuple[str, ...] | None, Any, str]:
     """The words, the vectors as in a JSON file, and what these are called in errors; None for what is not given."""
-    if example is not None:
-        if text is not None or embeddings is not None:
-            raise OptionError("--example has its own text and vectors: leave out the others.")
-        chosen = examples.named(example)
-        if chosen.kind in ("worked", "vectors"):
-            return None, chosen.content, example
-        if chosen.kind in ("sentence", "passage"):
-            return words_of(chosen.content), None, example
-        raise OptionError(
-            f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other."
-        )
-    if text == STANDARD and embeddings == STANDARD:
-        raise OptionError("Text and embeddings cannot both come from standard input.")
-    if text is None and embeddings is None:
-        raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
-    words = None if text is None else words_of(text_given(text))
-    if embeddings is None:
-        return words, None, ""
-    return words, json_of(embeddings) or {}, called(embeddings)  # null is refused like an empty object
+    if example is None:
+        if text is None:
+            raise OptionError('Give a text, as in regard steps "The cat sat", or --example cat-sat.')
+        return words_of(text_given(text)), None, ""
+    if example == STANDARD or Path(example).suffix or Path(example).name != example:
+        if text == STANDARD == example:
+            raise OptionError("Text and vectors cannot both come from standard input.")
+        words = None if text is None else words_of(text_given(text))
+        return words, json_of(example) or {}, called(example)  # null is refused like an empty object
+    chosen = examples.named(example)
+    if text is not None:
+        raise OptionError("The example has its own text and vectors: leave out one of them.")
+    if chosen.kind in ("worked", "vectors"):
+        return None, chosen.content, example
+    if chosen.kind in ("sentence", "passage"):
+        return words_of(chosen.content), None, example
+    raise OptionError(f"The example {example!r} is of kind {chosen.kind!r}: it has no words to attend to each other.")

@@ -30,7 +30,7 @@ def worked_sheet(inputs: Inputs) -> bytes:
     if inputs.heads * queries * keys * 8 > MOST_CELLS or max([queries, keys, *widths]) > LONGEST_SUM:
         raise OptionError(
             f"{queries} × {keys} words with {inputs.heads} heads are too many for a spreadsheet of formulas:\n"
-            "choose fewer words, fewer heads or a smaller --width."
+            "choose fewer words, fewer heads or a smaller width."
         )
     return _Page(inputs).saved()
 

@@ -157,7 +157,7 @@ def table_of(lecture: Lecture, query: int, *, clicks: bool, positions: bool = Fa
     word = lecture.names[query]
     rows, shades, live = _cells(lecture, query, positions)
     command = lecture.steps_command(f" --query {quoted(word)}")
-    command += " --positions sinusoidal" if positions else ""
+    command += " --set positions=sinusoidal" if positions else ""
     title = f"Query “{word}”, from x = e + p" if positions else f"Query “{word}”"
     scored = SlideText((f"score = q{index(query)} · k: how well each key matches the query",), 20.0)
     scaled = SlideText(("÷ 8, then softmax: weights from 0 to 1 that sum to 1",), 20.0)

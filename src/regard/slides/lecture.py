@@ -105,7 +105,7 @@ class Lecture:
 
     def steps_command(self, options: str = "") -> str:
         """The command that computes the numbers of tables and matrices, which are about the words shown."""
-        return f"regard steps {quoted(' '.join(self.words))} --width {WIDTH}{options}"
+        return f"regard steps {quoted(' '.join(self.words))} --set width={WIDTH}{options}"
 
     @property
     def command(self) -> str:
@@ -116,7 +116,7 @@ class Lecture:
     def slide(self, title: str, *elements: Any, command: str = "", notes: Sequence[str] = ()) -> Slide:
         """A slide whose notes say which commands, one per line, show the same."""
         if self.is_transposed and command.startswith("regard steps"):
-            command += f' --product "{self.product}"'
+            command += f' --set product="{self.product}"'
         made = tuple(f"The same in the terminal: {line}" for line in command.splitlines())
         return Slide(self.written(title), tuple(map(self._as_written, elements)), (*notes, *made))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regard import validate
 from regard.attention import Attention
 from regard.errors import OptionError, TooLarge
 from regard.layers import Linear, MultiHead
@@ -129,12 +130,16 @@ def traced(
     >>> steps.explain("The")["weight"].tolist()
     [[[1.0, 0.0]]]
     """
+    if seed is not None:
+        validate.integer("seed", seed, 0)
     if content is not None:
         document = _document(content, source)
         if width is not None:
-            raise OptionError("--width is for random vectors; these words have vectors of their own.")
+            raise OptionError("`width` is for random vectors; these words have vectors of their own.")
         if context is not None and document.of("embedding"):
-            raise OptionError("--context is for random vectors; with --embeddings, the file holds the context.")
+            raise OptionError(
+                "`context` is for random vectors; vectors that are given come with a context of their own."
+            )
         if heads is not None:
             document.settings["heads"] = heads
         if product is not None:
@@ -161,11 +166,11 @@ def traced(
 def _add_positions(inputs: Inputs, kind: str) -> str:
     """Set the positions of the words; what a note says of them."""
     if kind != "sinusoidal":
-        raise OptionError(f"--positions is {kind!r}; expected sinusoidal. `regard positions` shows other kinds.")
+        raise OptionError(f"`positions` is {kind!r}; expected sinusoidal. `regard positions` shows other kinds.")
     if inputs.x is None or inputs.context is not None:
-        raise OptionError("--positions are added to the embeddings of one text: leave out --context, or q, k and v.")
+        raise OptionError("`positions` are added to the embeddings of one text: leave out the context, or q, k and v.")
     if inputs.position is not None:
-        raise OptionError("--positions: these embeddings come with positions of their own.")
+        raise OptionError("`positions`: these embeddings come with positions of their own.")
     inputs.position = sinusoidal(*inputs.x.shape)
     return " Positions are sinusoidal: x = embedding + position."
 
@@ -220,11 +225,11 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
         if missing:
             raise OptionError(f"{document.source} holds no {missing[0]} for every word; expected q, k and v.")
         if seed is not None:
-            raise OptionError("--seed is for random weights; q, k and v are given.")
+            raise OptionError("`seed` is for random weights; q, k and v are given.")
         return inputs, "Queries, keys and values typed by hand."
     if inputs.has_matrices:
         if seed is not None:
-            raise OptionError("--seed is for random weights; the file has its own.")
+            raise OptionError("`seed` is for random weights; the file has its own.")
         return inputs, f"Typed by hand. {product_note(inputs)}; I for a W that is not given."
     if seed is not None:
         width, context = inputs.x.shape[1], inputs.context
@@ -248,13 +253,12 @@ def _random(
     words: tuple[str, ...], context: Sequence[str] | None, heads: int, width: int | None, seed: int, product: Product
 ) -> tuple[Inputs, str]:
     width = HEAD_DIM * heads if width is None else width
-    if width > MOST_WIDTH:
-        raise OptionError(f"Vectors of {width:,} numbers are more than {MOST_WIDTH:,}: choose a smaller --width.")
+    validate.integer("width", width, 1, MOST_WIDTH)
     if width % heads:
         raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a multiple of {heads}.")
     key_words = words if context is None else tuple(context)
     if not key_words:
-        raise OptionError("--context holds no word.")
+        raise OptionError("The context holds no word.")
     vectors = random_embeddings((*words, *key_words), width, seed)
     inputs = Inputs(words, key_words, heads, vectors[: len(words)], matrices=random_matrices(width, width, heads, seed))
     inputs.has_matrices, inputs.product = True, product

@@ -192,11 +192,11 @@ def test_both_conventions_of_w_give_the_same_steps(tmp_path):
     for content in (weights, other | {"product": "x W^T"}):
         path = tmp_path / "vectors.json"
         path.write_text(json.dumps(notes | content))
-        shown.append(json.loads(CliRunner().invoke(app, ["steps", "--embeddings", str(path), "--show", "json"]).stdout))
+        shown.append(json.loads(CliRunner().invoke(app, ["steps", "--example", str(path), "--show", "json"]).stdout))
     assert [step["array"] for step in shown[0]["steps"]] == [step["array"] for step in shown[1]["steps"]]
     assert shown[0]["W_q"] == np.transpose(shown[1]["W_q"]).tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
     assert [steps["steps"][1]["formula"] for steps in shown] == ["q = x · W_q", "q = x · W_qᵀ"]
-    output = CliRunner().invoke(app, ["steps", "--embeddings", str(path)]).stdout
+    output = CliRunner().invoke(app, ["steps", "--example", str(path)]).stdout
     assert "q = x · W_qᵀ" in output and "W_q 3 × 2" in output
 
 
@@ -204,7 +204,7 @@ def test_both_conventions_of_w_give_the_same_steps(tmp_path):
 @pytest.mark.parametrize("options", [[], ["--heads", "2"], ["--context", "one two"]])
 def test_what_steps_write_in_the_other_convention_is_right(tmp_path, ending, options):
     path = tmp_path / f"steps.{ending}"
-    arguments = ["steps", "The cat sat", "--product", "x W^T", "--out", str(path), *options]
+    arguments = ["steps", "The cat sat", "--set", "product=x W^T", "--out", str(path), *options]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     check = check_notes(path)
     assert check.ok and len(check.verdicts) > 20

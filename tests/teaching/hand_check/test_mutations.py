@@ -129,7 +129,7 @@ def test_mutated_embeddings_never_give_a_traceback(tmp_path, seed):
     for _ in range(60):
         path.write_text(json.dumps(mutated(a_start(draw), draw)), encoding="utf-8")
         show = draw.choice(["json", "table"])
-        finished = CliRunner().invoke(app, ["steps", "--embeddings", str(path), "--show", show])
+        finished = CliRunner().invoke(app, ["steps", "--example", str(path), "--show", show])
         assert finished.exception is None or isinstance(finished.exception, SystemExit), finished.exception
         assert finished.exit_code in (0, 2)
 
@@ -154,12 +154,12 @@ def test_lone_surrogates_are_ordinary_words(tmp_path):
     checked = CliRunner().invoke(app, ["check", str(path)])
     assert checked.exit_code == 1
     for show in ("table", "markdown", "csv", "json", "latex", "html", "svg"):
-        for arguments in (["--embeddings", str(path)], ["a\ud800 b"], ["a b", "--context", "\udcff c"]):
+        for arguments in (["--example", str(path)], ["a\ud800 b"], ["a b", "--context", "\udcff c"]):
             finished = CliRunner().invoke(app, ["steps", *arguments, "--show", show])
             assert finished.exit_code == 0, (show, arguments, finished.exception)
     for command in (
         ["steps", "a b", "--query", "\ud800"],
-        ["steps", "--embeddings", "\ud800.json"],
+        ["steps", "--example", "\ud800.json"],
         ["steps", "a b", "--mask", "\ud800"],
         ["steps", "--example", "\ud800"],
         ["check", "\ud800.md"],

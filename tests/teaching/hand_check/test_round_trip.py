@@ -22,7 +22,7 @@ SETTINGS = {
     "window": ["--mask", "causal", "--mask", "window:1", "--heads", "2"],
     "union": ["--mask", "first:1 | window:1"],
     "padding": ["--mask", "length:2"],
-    "positions": ["--positions", "sinusoidal", "--heads", "2"],
+    "positions": ["--set", "positions=sinusoidal", "--heads", "2"],
 }
 
 
@@ -72,7 +72,7 @@ def test_steps_of_cross_attention_are_right(tmp_path, options, ending):
         "table table 1 2 W_q",
     ],
 )
-@pytest.mark.parametrize("options", [[], ["--heads", "2", "--mask", "causal", "--seed", "5"], ["--query", "-1"]])
+@pytest.mark.parametrize("options", [[], ["--heads", "2", "--mask", "causal", "--set", "seed=5"], ["--query", "-1"]])
 def test_steps_of_hard_sentences_are_right(tmp_path, sentence, options, ending):
     assert_right(written(tmp_path / f"steps.{ending}", sentence, *options))
 
@@ -105,7 +105,7 @@ def test_steps_of_files_are_right_with_arbitrary_digits(tmp_path, kind, ending):
         "divisor": {"embeddings": embeddings, "divisor": 3, **weights},
         "mask": {"embeddings": embeddings, "mask": [[1, 0, 1], [0, 0, 0], [1, 1, 0]]},
     }[kind]  # fmt: skip
-    check = written(tmp_path / f"steps.{ending}", "--embeddings", a_file(tmp_path, content))
+    check = written(tmp_path / f"steps.{ending}", "--example", a_file(tmp_path, content))
     assert_right(check)
     assert ("projected" in {verdict.step for verdict in check.verdicts}) == ("W_O" in content)
 
@@ -152,12 +152,12 @@ def test_the_table_of_one_query_is_checked_without_the_queries_of_the_others(tmp
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
 def test_spreadsheets_that_libreoffice_has_computed_are_right(tmp_path):
-    settings = [[], ["--heads", "2"], ["--mask", "causal"], ["--positions", "sinusoidal"], ["--context", "le chat"]]
+    settings = [[], ["--heads", "2"], ["--mask", "causal"], ["--set", "positions=sinusoidal"], ["--context", "le chat"]]
     files = []
     for number, options in enumerate(settings):
         for product in ("x W", "x W^T"):
             files.append(tmp_path / f"steps-{number}-{len(product)}.xlsx")
-            arguments = ["steps", "The cat sat", *options, "--product", product, "--out", str(files[-1])]
+            arguments = ["steps", "The cat sat", *options, "--set", f"product={product}", "--out", str(files[-1])]
             assert CliRunner().invoke(app, arguments).exit_code == 0
     command = ["soffice", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "xlsx"]
     command += ["--outdir", str(tmp_path / "computed"), *map(str, files)]
