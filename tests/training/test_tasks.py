@@ -159,7 +159,7 @@ BAD = [
     (("induction",), {"length": 200}, "a length of 200 needs 100"),
     (("induction",), {"length": 9}, "`length` is 9; expected an even number"),
     (("text",), {}, "The task text needs path"),
-    (("text",), {"path": "absent.txt"}, "'absent.txt' cannot be read: no such file"),
+    (("text",), {"path": "absent.txt"}, "There is no file 'absent.txt'"),
 ]
 
 
@@ -175,7 +175,7 @@ def test_bad_options_raise_one_sentence(arguments, options, message):
     [
         (b"", "is empty"),
         (b" \n ", "is empty"),
-        (b"\x89PNG\r\n\x1a\n\xff", "is not a UTF-8 text: see byte 0"),
+        (b"\x89PNG\r\n\x1a\n\xff", "is not UTF-8 text: byte 0"),
         (b"text\0more", "contains NUL bytes"),
         (b"short", "has 5 characters; a tenth of it must hold"),
     ],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from regard import input_file
-from regard.errors import OptionError, did_you_mean, reason_of, shortened
+from regard.errors import OptionError, did_you_mean, shortened
 from regard.trace.labels import place_of
 
 STANDARD = "-"  # standard input or output
@@ -22,22 +22,7 @@ def called(name: str) -> str:
 
 def text_of(name: str) -> str:
     """The text of a file or of standard input, decoded as UTF-8."""
-    try:
-        raw = input_file.read(sys.stdin.buffer if name == STANDARD else name, called(name))
-    except OptionError:  # too large; it is a ValueError too
-        raise
-    except FileNotFoundError:
-        raise OptionError(f"There is no file {name!r}.") from None
-    except IsADirectoryError:
-        raise OptionError(f"{name!r} is a folder; expected a file.") from None
-    except OSError as problem:
-        raise OptionError(f"{name!r} cannot be read: {reason_of(problem)}.") from None
-    except ValueError:  # a null character or a lone surrogate
-        raise OptionError(f"{name!r} is not a valid file name.") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise OptionError(f"{called(name)} is not UTF-8 text: byte {problem.start} is invalid.") from None
+    return input_file.read_text(*((sys.stdin.buffer, called(name)) if name == STANDARD else (name,)))
 
 
 def text_given(text: str) -> str:

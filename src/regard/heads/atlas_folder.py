@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import atomic_file, codec, lock_file
+from regard import atomic_file, codec, input_file, lock_file
 from regard.engines.select import engine, native_engine
 from regard.errors import OptionError, RegardError, missing_package, reason_of, shown
 from regard.heads import circuits, corpus
@@ -106,15 +106,14 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest:
         """The manifest of a folder."""
         path = folder / "atlas.json"
+        if not path.exists():
+            raise OptionError(f"{str(folder)!r} is not an atlas: it has no atlas.json.")
+        content = input_file.read_text(path)
         try:
-            return cls.of(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise OptionError(f"{str(folder)!r} is not an atlas: it has no atlas.json.") from None
+            return cls.of(content)
         except OptionError as problem:
             again = "Compute the atlas again, with another --out."
             raise OptionError(f"{str(path)!r} cannot be used: {problem}.\n{again}") from None
-        except OSError as problem:
-            raise OptionError(f"{str(path)!r} cannot be read: {reason_of(problem)}.") from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(f"{str(path)!r} is not the manifest of an atlas.") from None
 

@@ -438,15 +438,15 @@ def _comes_out_well(task: ExerciseTask) -> bool:
 
 def read_students(path: str | Path) -> list[str]:
     """The names in a CSV file: the column called student or name, or the first one."""
+    lines = input_file.read_text(path, fix=" In Excel, save it as CSV UTF-8.").splitlines()
+    separator = max(",;\t", key=lines[0].count) if lines else ","
     try:
-        lines = input_file.read(Path(path)).decode("utf-8-sig").splitlines()
         if any("\0" in line for line in lines):
             raise csv.Error
-        separator = max(",;\t", key=lines[0].count) if lines else ","
         rows = [
             [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
         ]
-    except (UnicodeDecodeError, csv.Error):
+    except csv.Error:
         raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.") from None
     if not rows:
         raise OptionError(f"{str(path)!r} holds no name; expected a CSV file with a student per line.")
@@ -459,8 +459,9 @@ def read_students(path: str | Path) -> list[str]:
 def read_key(path: str | Path) -> Exercises:
     """The exercises of a task file."""
     name = Path(path).name
+    written = input_file.read(path)
     try:
-        content = json.loads(input_file.read(Path(path)))
+        content = json.loads(written)
         topic, product, points = content["exercise"], content["product"], content["points"]
         validate.choice("exercise", topic, TOPICS)
         tasks = tuple(
@@ -468,8 +469,6 @@ def read_key(path: str | Path) -> Exercises:
             for student in content["students"]
         )
         points = {step: float(points[step]) for step in TOPICS[topic].steps}
-    except OSError as problem:
-        raise OptionError(f"{str(path)!r} cannot be read: {problem.strerror}.") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise OptionError(f"{name} is not a task file; `regard exercise` writes one as key.json.") from None
     return Exercises(topic, tasks, points, parse_product(product))

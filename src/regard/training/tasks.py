@@ -452,14 +452,7 @@ class Text(Task):
 
 
 def _read_text(path: str | Path) -> str:
-    try:
-        data = input_file.read(Path(path))
-    except OSError as problem:
-        raise errors.OptionError(f"{str(path)!r} cannot be read: {errors.reason_of(problem)}.") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        raise errors.OptionError(f"{str(path)!r} is not a UTF-8 text: see byte {problem.start:,}.") from None
+    text = input_file.read_text(path)
     if "\0" in text:
         raise errors.OptionError(f"{str(path)!r} is not a text: it contains NUL bytes.")
     if not text.strip():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import atomic_file, codec, errors
+from regard import atomic_file, codec, errors, input_file
 from regard.arrays import numpy_of
 from regard.examples import named
 from regard.heads import profile, roles
@@ -93,12 +93,10 @@ def maps(reader: Reader, texts: Sequence[str] = ()) -> list[Reading]:
 def _stored(source: Path) -> dict[str, Any]:
     """What `regard heads` wrote as JSON: the file, or heads.json of an atlas."""
     path = source / "heads.json" if source.is_dir() else source
+    written = input_file.read(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(written)
         version = content["format"]
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise errors.OptionError(f"{str(path)!r} cannot be read: {reason}.") from None
     except (KeyError, TypeError, ValueError, RecursionError):
         raise errors.OptionError(f"{str(path)!r} is not what regard heads text --out heads.json writes.") from None
     if version != profile.FORMAT:

@@ -164,7 +164,7 @@ def test_a_missing_file_is_named(tmp_path):
     for name in ("none.json", "none"):
         with pytest.raises(RegardError, match="There is no file"):
             check_notes(tmp_path / name)
-    with pytest.raises(RegardError, match="cannot be read"):
+    with pytest.raises(RegardError, match="is a folder"):
         check_notes(tmp_path)
 
 

@@ -110,25 +110,19 @@ def read(notes: str | Path | Mapping[str, Any], words: Sequence[str] = (), *, le
         )
     path = Path(notes)
     reader = READERS.get(path.suffix.casefold())
+    if reader is None and path.is_file():
+        came = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
+        raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(READERS)}.")
+    content = input_file.read(path)
+    document = Document(path.name, remarks=[] if lenient else None)
+    if reader is None or not content.strip():
+        raise empty(path.name)
     try:
-        if reader is None and path.is_file():
-            came = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
-            raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(READERS)}.")
-        content = input_file.read(path)
-        document = Document(path.name, remarks=[] if lenient else None)
-        if reader is None or not content.strip():
-            raise empty(path.name)
         reader(content, document, words)
     except OptionError:  # it is a ValueError too
         raise
-    except FileNotFoundError:
-        raise OptionError(f"There is no file {str(path)!r}.\nCheck the name and the current folder.") from None
-    except UnicodeDecodeError:
-        raise _unreadable(path, "it is not UTF-8 text") from None
-    except OSError as problem:
-        raise _unreadable(path, problem.strerror or str(problem)) from None
-    except ValueError as problem:  # a null character in the path, or a lone surrogate
-        raise _unreadable(path, str(problem)) from None
+    except ValueError as problem:  # a number of more than 4,300 digits
+        raise OptionError(f"{str(path)!r} cannot be read: {problem}.") from None
     return document
 
 
@@ -137,14 +131,9 @@ def empty(source: str) -> OptionError:
     return OptionError(f"{source} is empty.\nNotes hold embeddings, or q, k and v, and the numbers calculated by hand.")
 
 
-def _unreadable(path: Path, reason: str) -> OptionError:
-    return OptionError(
-        f"{str(path)!r} cannot be read: {reason}.\nNotes are UTF-8 text ({', '.join(READERS)}) or .xlsx."
-    )
-
-
-def _text(content: bytes) -> str:
-    text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+def _text(content: bytes, document: Document) -> str:
+    fix = f"\nNotes are UTF-8 text ({', '.join(READERS)}) or .xlsx."
+    text = input_file.decode(content, document.source, fix).replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -229,7 +218,7 @@ def _shifted(rows: Any, first: int, length: int, total: int) -> Any:
 
 
 def _read_json(content: bytes, document: Document, words: Sequence[str]) -> None:
-    text = _text(content)
+    text = _text(content, document)
     if not text.strip():
         raise empty(document.source)
     read_mapping(parse_json(text, document.source), document)
@@ -270,7 +259,7 @@ def parse_json(text: str, source: str) -> Mapping[str, Any]:
 
 
 def _read_csv(content: bytes, document: Document, words: Sequence[str]) -> None:
-    text = _text(content)
+    text = _text(content, document)
     first = next((line for line in text.splitlines() if line.strip()), None)
     if first is None:
         raise empty(document.source)
@@ -330,7 +319,7 @@ def _by_title(block: Sequence[tuple[str, ...]], caption: str, where: str) -> Ite
 
 def _read_markdown(content: bytes, document: Document, words: Sequence[str]) -> None:
     """Tables, each with the last line of text above it as its caption; other lines may be facts."""
-    lines, grids, texts, caption, at = _text(content).splitlines(), [], [], "", 0
+    lines, grids, texts, caption, at = _text(content, document).splitlines(), [], [], "", 0
     while at < len(lines):
         line = lines[at].strip()
         if "|" in line and at + 1 < len(lines) and re.fullmatch(r"[\s|:-]*-[\s|:-]*", lines[at + 1]):
@@ -630,7 +619,7 @@ def _read_block(block: Block, query: str | None, head: int | None, document: Doc
 
 
 def _read_plain_text(content: bytes, document: Document, words: Sequence[str]) -> None:
-    _read_lines(_text(content).splitlines(), document, words)
+    _read_lines(_text(content, document).splitlines(), document, words)
     if not document.cells:
         raise OptionError(
             f"{document.source} holds no number that was calculated.\n"
