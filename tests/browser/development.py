@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ from regard.attention import Attention
 from regard.masks import causal
 from regard.reading import Reading
 from regard.studio.auth import POLICY
+from regard.viewer import bundle
 
 WEB = Path(__file__).parents[2] / "src" / "regard" / "web"
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".wasm": "application/wasm"}
@@ -40,12 +42,12 @@ NASTY = [
 ]
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Regard</title><link rel="icon" href="data:,">{styles}
-<script type="module" src="/start/{subject}.js"></script></head>
+<title>Regard</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/web/start.css">
+<script type="module" src="/web/start/{subject}.js"></script></head>
 <body class="regard-page"><main id="regard"></main></body></html>
 """
-START = """import {{ mount }} from "/web/page/mount.js";
-import {{ servedSource }} from "/web/sources/served.js";
+START = """import {{ mount }} from "./page/mount.js";
+import {{ servedSource }} from "./sources/served.js";
 const el = document.getElementById("regard");
 const [model, wasm] = [servedSource("/ask/{subject}"), "/web/engine/regard.wasm"];
 window.mountAgain = () => mount({{ model, el, wasm, address: true }});
@@ -143,23 +145,27 @@ def answers(name: str) -> Any:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Modules by GET, answers by POST; a connection stays for the hundreds of modules of a page."""
+    """Files by GET, answers by POST."""
 
+    is_edited = False  # then each load reads the modules again
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # header and body leave together
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0].split("#")[0]
+        if self.is_edited and path.count("/") == 1:
+            start_script.cache_clear()
+            bundle.style.cache_clear()
+        if path == "/web/start.css":
+            return self._send(bundle.style().encode(), "text/css")
+        if path.startswith("/web/start/"):
+            return self._send(start_script(path.removeprefix("/web/start/").removesuffix(".js")), "text/javascript")
         if path.startswith("/web/"):
             file = (WEB / path.removeprefix("/web/")).resolve()
             if file.is_file() and WEB in file.parents:
                 return self._send(file.read_bytes(), KINDS.get(file.suffix, "application/octet-stream"))
-        elif path.startswith("/start/"):
-            name = path.removeprefix("/start/").removesuffix(".js")
-            return self._send(START.format(subject=name).encode(), "text/javascript")
         elif path.count("/") == 1:
-            styles = "".join(f'<link rel="stylesheet" href="/web/{name}">' for name in style_sheets())
-            return self._send(PAGE.format(subject=path[1:] or "kids", styles=styles).encode(), "text/html")
+            return self._send(PAGE.format(subject=path[1:] or "kids").encode(), "text/html")
         return self._send(b"{}", "application/json", 404)
 
     def do_POST(self) -> None:
@@ -183,17 +189,29 @@ class Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
 
-def style_sheets() -> list[str]:
-    return [str(path.relative_to(WEB)) for path in sorted(WEB.rglob("*.css"), key=lambda path: path.name)]
+@cache
+def start_script(subject: str) -> bytes:
+    """The page's modules as one script, as the studio has them: 170 requests take a second."""
+    start = START.format(subject=subject)
+    return bundle.join_modules("start.js", lambda path: start if path == "start.js" else bundle.web_file(path)).encode()
 
 
-def serve(port: int = 0) -> ThreadingHTTPServer:
-    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+class Server(ThreadingHTTPServer):
+    """A page that is closed while it loads is no error."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def serve(port: int = 0) -> Server:
+    return Server(("127.0.0.1", port), Handler)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=8765)
     server = serve(parser.parse_args().port)
+    Handler.is_edited = True
     print(f"http://127.0.0.1:{server.server_port}/kids  (also: causal, nasty, long, huge, worked, lookup)")  # noqa: T201
     server.serve_forever()
