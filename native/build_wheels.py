@@ -192,14 +192,18 @@ def fits(audit: dict[str, Any], tag: str) -> bool:
     return bool(audit["overall_tag"] == tag or (musl and audit["sym_tag"] == tag))
 
 
-def build_once(stamp: Path, digest: str, out: Path, build: Callable[[], Path]) -> Path:
+def build_once(stamp: Path, out: Path, build: Callable[[], Path]) -> Path:
     """Build a wheel into `out`, unless it is there from an earlier run with the same sources; `stamp` remembers it."""
+    digest = digest_sources()
     made_of, name = stamp.read_text().split() if stamp.exists() else ("", "")
     if made_of == digest and (out / name).is_file():
         print("      kept: its sources have not changed")
         return out / name
     begin = time.monotonic()
     wheel = build()
+    if digest_sources() != digest:
+        wheel.unlink()
+        raise SystemExit("The sources have changed while the wheel was built: please build again.")
     stamp.write_text(f"{digest} {wheel.name}\n")
     print(f"      built in {time.monotonic() - begin:.0f} s", flush=True)
     return wheel
@@ -217,7 +221,6 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tags that contain this, such as x86_64, musl or any")
     arguments = parser.parse_args()
     tools = {number: environment(interpreter) for number, interpreter in interpreters().items()}
-    digest = digest_sources()
     builds: dict[str, Callable[[], Path]] = {}
     if arguments.only in PURE:
         builds[PURE] = functools.partial(build_wheel, [*tools.values()][-1], arguments.out, REGARD_NATIVE="off")
@@ -227,7 +230,7 @@ def main() -> None:
     wheels = []
     for at, (label, build) in enumerate(builds.items(), 1):
         print(f"[{at}/{len(builds)}] {label}", flush=True)
-        wheels.append(build_once(WORK / f"{label}.made", digest, arguments.out, build))
+        wheels.append(build_once(WORK / f"{label}.made", arguments.out, build))
     write_checksums(arguments.out)
     for wheel in wheels:
         print(f"{wheel.stat().st_size / 1e6:5.2f} MB  {wheel.name}")

@@ -32,9 +32,11 @@ def test_a_wheel_that_needs_more_than_its_tag_promises_is_refused(wheels, tag, f
     assert wheels.fits(audit, tag) == right
 
 
-def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, tmp_path):
+def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, tmp_path, monkeypatch):
     out = tmp_path / "dist"
     built: list[int] = []
+    sources = "first"
+    monkeypatch.setattr(wheels, "digest_sources", lambda: sources)
     out.mkdir()
 
     def build() -> Path:
@@ -43,12 +45,27 @@ def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, t
         wheel.write_text("")
         return wheel
 
-    def run(digest: str) -> int:
-        assert wheels.build_once(tmp_path / "stamp", digest, out, build) == out / "regard.whl"
+    def run() -> int:
+        assert wheels.build_once(tmp_path / "stamp", out, build) == out / "regard.whl"
         return len(built)
 
-    assert run("first") == 1
-    assert run("first") == 1
-    assert run("second") == 2
+    assert run() == 1
+    assert run() == 1
+    sources = "second"
+    assert run() == 2
     (out / "regard.whl").unlink()
-    assert run("second") == 3
+    assert run() == 3
+
+
+def test_a_wheel_of_sources_that_change_meanwhile_is_not_kept(wheels, tmp_path, monkeypatch):
+    digests = iter(["before", "after"])
+    monkeypatch.setattr(wheels, "digest_sources", lambda: next(digests))
+    wheel = tmp_path / "regard.whl"
+
+    def build() -> Path:
+        wheel.write_text("")
+        return wheel
+
+    with pytest.raises(SystemExit, match="build again"):
+        wheels.build_once(tmp_path / "stamp", tmp_path, build)
+    assert not wheel.exists()
