@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
+LONG = ("09_watch_a_model", "10_words_in_time", "11_patches_of_an_image")
 PROMISED = {
     "01_the_cat_sat": ["[0.42 0.16 0.42]", "[0.84 0.58 0.84 0.58]", "sat attends most to sat"],
     "02_where_attention_comes_from": ["May 5th 2000", "[-4.4  8.2  5. ]", "[-2.2  4.1  2.5]"],
@@ -20,7 +21,10 @@ PROMISED = {
 }
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.stem) for path in EXAMPLES],
+)
 def test_example_runs(path, tmp_path):
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-X", "utf8", path],
@@ -31,7 +35,7 @@ def test_example_runs(path, tmp_path):
         assert text in finished.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["slides/week 3"]])
+@pytest.mark.parametrize("arguments", [pytest.param([], marks=pytest.mark.slow), ["slides/week 3"]])
 def test_figures_are_written_where_the_example_says(tmp_path, arguments):
     script = next(path for path in EXAMPLES if path.stem.startswith("06"))
     finished = subprocess.run(

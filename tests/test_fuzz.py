@@ -53,6 +53,7 @@ def test_examples_are_the_same_in_every_run_and_whatever_was_imported(tmp_path: 
     assert drawn(tmp_path, PROBE_IMPORTS="regard.trace regard.viewer regard.models regard.cli") == usual
 
 
+@pytest.mark.slow
 def test_fuzzing_draws_other_examples_and_its_seed_draws_them_again(tmp_path: Path) -> None:
     once = drawn(tmp_path, "--hypothesis-seed=7", REGARD_FUZZ="1")
     assert once == drawn(tmp_path, "--hypothesis-seed=7", REGARD_FUZZ="1", PROBE_IMPORTS="regard.trace")

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
@@ -67,7 +68,13 @@ class Import:
     in_body: bool  # inside a function, so that it runs only when that is called
 
 
-def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
+def imports_of(path: Path) -> tuple[Import, ...]:
+    package = ".".join(["regard", *path.relative_to(SOURCE).parent.parts])
+    return _imports_of(path.read_text(encoding="utf-8"), package)
+
+
+@cache
+def _imports_of(text: str, package: str) -> tuple[Import, ...]:
     def visit(node: ast.AST, in_body: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
@@ -83,7 +90,7 @@ def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
             else:
                 yield from visit(child, in_body or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
-    return visit(tree, False)
+    return tuple(visit(ast.parse(text), False))
 
 
 def module_name(path: Path) -> str:
@@ -93,8 +100,7 @@ def module_name(path: Path) -> str:
 
 def complaints(path: Path) -> Iterator[str]:
     module = module_name(path)
-    package = ".".join(["regard", *path.relative_to(SOURCE).parent.parts])
-    for found in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+    for found in imports_of(path):
         where = f"{path.relative_to(SOURCE)}:{found.line} imports {found.target}"
         root, _, target = found.target.partition(".")
         if root == "torch" and not module.startswith(TORCH_MODULES) and FOR_TYPES_ONLY.get(module) != found.target:
@@ -123,9 +129,8 @@ def two_way_pairs() -> set[tuple[str, str]]:
     names = {module_name(path): path for path in PATHS}
     uses: dict[str, set[str]] = {}
     for module, path in names.items():
-        package = ".".join(["regard", *path.relative_to(SOURCE).parent.parts])
         found = set()
-        for one in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+        for one in imports_of(path):
             target = one.target.removeprefix("regard.") if one.target.startswith("regard.") else ""
             while target and target not in names:  # from regard.errors import ShapeError: the module is regard.errors
                 target = target.rpartition(".")[0]
@@ -146,7 +151,7 @@ def _definer(target: str, module: str, names: dict[str, Path]) -> str:
     if path.name != "__init__.py":
         return module
     name = target.rpartition(".")[2]
-    for one in imports_of(ast.parse(path.read_text(encoding="utf-8")), f"regard.{module}"):
+    for one in imports_of(path):
         if one.target.rpartition(".")[2] == name and one.target.startswith("regard."):
             source = one.target.removeprefix("regard.").rpartition(".")[0]
             return source if source in names else module
@@ -168,7 +173,7 @@ def test_every_listed_hand_over_is_there():
     used = {
         (module_name(path), found.target.split(".")[1])
         for path in PATHS
-        for found in imports_of(ast.parse(path.read_text(encoding="utf-8")), "regard")
+        for found in imports_of(path)
         if found.in_body and found.target.startswith("regard.")
     }
     assert used >= HAND_OVERS

@@ -163,7 +163,7 @@ def test_bad_tensors_are_refused_with_words(name: str) -> None:
         act()
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_it_is_traced_as_a_whole(draw: Draw, dynamic: bool) -> None:
     def attend(queries: Any, keys: Any, values: Any) -> Any:
         A = regard.Attention(queries, keys, softcap=5.0, scale=0.5)

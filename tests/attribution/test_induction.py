@@ -41,6 +41,7 @@ def check(circuit: InductionCircuit) -> None:
     assert circuit.restored >= 0.9  # in corrupted texts, with these heads of the whole ones
 
 
+@pytest.mark.slow
 def test_patching_the_previous_token_head_removes_induction(tmp_path: Path) -> None:
     one = task("induction", length=24, vocabulary=24)
     recipe = replace(preset(one).recipe, steps=600, batch=16, record_every=600)

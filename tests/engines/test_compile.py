@@ -117,6 +117,7 @@ def test_gradients_reach_what_a_lazy_bias_is_made_of() -> None:
 ODD = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 
 
+@pytest.mark.slow
 def test_functions_of_positions_and_statistics() -> None:
     """A graph has no place for a Python function as an operand of `@`; `attend` is followed into."""
 

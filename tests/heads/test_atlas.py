@@ -411,7 +411,7 @@ def started(out, folder, files):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files, times):
     generator = random.Random(times)
     with started(tmp_path / "timed", folder, files) as child:  # how long a whole run takes
@@ -546,6 +546,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_two_atlases_on_one_cluster_at_once_keep_their_own_results(tmp_path, folder):
     pytest.importorskip("distributed")
     script, corpora = tmp_path / "two.py", [tmp_path / "1.txt", tmp_path / "2.txt"]

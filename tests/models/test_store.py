@@ -199,6 +199,7 @@ def test_without_pip_the_error_says_how_to_install_it(tiny, monkeypatch):
         store.find("tiny")
 
 
+@pytest.mark.slow
 def test_the_pip_that_python_carries_is_enough(tiny, wheels, monkeypatch):
     finder = SimpleNamespace(find_spec=lambda name: None if name == "pip" else PathFinder.find_spec(name))
     monkeypatch.setattr(download, "PathFinder", finder)

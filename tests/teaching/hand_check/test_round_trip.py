@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from regard import examples
 from regard.cli.app import app
 from regard.teaching.hand_check import check_notes
 
+from ...rotation import rotated
+
+ENDINGS = ["md", "csv", "json"]
 WITH_WORDS = [name for name, one in examples.EXAMPLES.items() if one.kind in ("worked", "vectors", "sentence")]
 PASSAGES = [name for name, one in examples.EXAMPLES.items() if one.kind == "passage"]
 SETTINGS = {
@@ -45,14 +49,14 @@ CASES += [("cat-sat", "positions"), ("kids", "positions")]
 CASES = [case for case in CASES if case[0] != "four-words" or "--heads" not in SETTINGS[case[1]]]
 
 
-@pytest.mark.parametrize("ending", ["md", "csv", "json"])
-@pytest.mark.parametrize(("name", "setting"), CASES)
-def test_steps_of_every_example_are_right(tmp_path, name, setting, ending):
+@pytest.mark.parametrize(("case", "ending"), rotated(CASES, ENDINGS))
+def test_steps_of_every_example_are_right(tmp_path, case, ending):
+    name, setting = case
     options = ["--query", "2"] if ending != "md" and name in PASSAGES else []
     assert_right(written(tmp_path / f"steps.{ending}", "--example", name, *SETTINGS[setting], *options))
 
 
-@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("options", [[], ["--query", "chat"], ["--heads", "3"], ["--mask", "length:2"]])
 def test_steps_of_cross_attention_are_right(tmp_path, options, ending):
     check = written(tmp_path / f"steps.{ending}", "le chat noir", "--context", "The cat sat , the end", *options)
@@ -60,20 +64,20 @@ def test_steps_of_cross_attention_are_right(tmp_path, options, ending):
     assert any("→ the" in verdict.what for verdict in check.verdicts)
 
 
-@pytest.mark.parametrize("ending", ["md", "csv", "json"])
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "the cat saw the dog and the cat",
-        "sum of sums : Word | q _ * C# ** $5 `x` \\ … ?",
-        "Ünïcödé 日本 👩‍👩‍👧 שלום",
-        "one",
-        "asks asks asks, head 1",
-        "table table 1 2 W_q",
-    ],
-)
-@pytest.mark.parametrize("options", [[], ["--heads", "2", "--mask", "causal", "--set", "seed=5"], ["--query", "-1"]])
-def test_steps_of_hard_sentences_are_right(tmp_path, sentence, options, ending):
+SENTENCES = [
+    "the cat saw the dog and the cat",
+    "sum of sums : Word | q _ * C# ** $5 `x` \\ … ?",
+    "Ünïcödé 日本 👩‍👩‍👧 שלום",
+    "one",
+    "asks asks asks, head 1",
+    "table table 1 2 W_q",
+]
+MORE = [[], ["--heads", "2", "--mask", "causal", "--set", "seed=5"], ["--query", "-1"]]
+
+
+@pytest.mark.parametrize(("case", "ending"), rotated(product(MORE, SENTENCES), ENDINGS))
+def test_steps_of_hard_sentences_are_right(tmp_path, case, ending):
+    options, sentence = case
     assert_right(written(tmp_path / f"steps.{ending}", sentence, *options))
 
 
@@ -83,8 +87,10 @@ def a_file(tmp_path, content):
     return str(path)
 
 
-@pytest.mark.parametrize("ending", ["md", "csv", "json"])
-@pytest.mark.parametrize("kind", ["matrices", "transposed", "cross", "parts", "parts of heads", "divisor", "mask"])
+KINDS = ["matrices", "transposed", "cross", "parts", "parts of heads", "divisor", "mask"]
+
+
+@pytest.mark.parametrize(("kind", "ending"), rotated(KINDS, ENDINGS))
 def test_steps_of_files_are_right_with_arbitrary_digits(tmp_path, kind, ending):
     draw = np.random.default_rng(3).normal
     embeddings = {word: draw(size=5).tolist() for word in ("The", "cat", "sat")}
@@ -110,7 +116,7 @@ def test_steps_of_files_are_right_with_arbitrary_digits(tmp_path, kind, ending):
     assert ("projected" in {verdict.step for verdict in check.verdicts}) == ("W_O" in content)
 
 
-@pytest.mark.parametrize("ending", ["md", "csv", "json"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_changed_number_in_the_file_is_found(tmp_path, ending):
     path = tmp_path / f"steps.{ending}"
     assert_right(written(path, "--example", "cat-sat", "--heads", "2", "--mask", "causal"))
@@ -155,9 +161,9 @@ def test_spreadsheets_that_libreoffice_has_computed_are_right(tmp_path):
     settings = [[], ["--heads", "2"], ["--mask", "causal"], ["--set", "positions=sinusoidal"], ["--context", "le chat"]]
     files = []
     for number, options in enumerate(settings):
-        for product in ("x W", "x W^T"):
-            files.append(tmp_path / f"steps-{number}-{len(product)}.xlsx")
-            arguments = ["steps", "The cat sat", *options, "--set", f"product={product}", "--out", str(files[-1])]
+        for convention in ("x W", "x W^T"):
+            files.append(tmp_path / f"steps-{number}-{len(convention)}.xlsx")
+            arguments = ["steps", "The cat sat", *options, "--set", f"product={convention}", "--out", str(files[-1])]
             assert CliRunner().invoke(app, arguments).exit_code == 0
     command = ["soffice", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "xlsx"]
     command += ["--outdir", str(tmp_path / "computed"), *map(str, files)]
