@@ -244,8 +244,8 @@ SECTIONS = (
         (
             CASE,
             _time("plain", "regard: plain"),
-            _ratio("received()", "regard: received", "regard: plain", less=1),
-            _ratio("map()", "regard: map", "regard: plain", less=1),
+            _ratio("column_sums()", "regard: received", "regard: plain", less=1),
+            _ratio("pooled()", "regard: map", "regard: plain", less=1),
         ),
     ),
     Section(

@@ -163,10 +163,10 @@ def _extras(outcome: Outcome) -> list[Target]:
             )
             text = f"with entropy and top 8, {scores} scores{', causal' if causal else ''}: of the plain forward, worst"
             found.append(_judged(text, factor * bound, _ratios(shapes, top, plain), max, False))
-    for call in ("received", "map"):
+    for call, method in (("received", "column_sums"), ("map", "pooled")):
         added = _ratios(outcome.of("columns"), f"regard: {call}", plain)
         more = Ratios([None if ratio is None else ratio - 1 for ratio in added.numbers], added.doubtful)
-        found.append(_judged(f"{call}() after a forward: of the forward, worst", 0.6, more, max, False))
+        found.append(_judged(f"{method}() after a forward: of the forward, worst", 0.6, more, max, False))
     return found
 
 

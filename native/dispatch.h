@@ -9,7 +9,7 @@ namespace regard {
 
 struct Choice {
     const Kernels* kernels;
-    std::string why;  // one sentence for `regard.engine()`
+    std::string why;  // one sentence for `regard.engines.engine()`
 };
 
 // The best instruction set of this machine, or the one that REGARD_ISA names; throws std::runtime_error if that is

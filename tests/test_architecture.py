@@ -1,19 +1,23 @@
-"""ARCHITECTURE.md names files that exist, and its map is the one that the import test enforces."""
+"""ARCHITECTURE.md and CONTRIBUTING.md name files that exist; the map of packages is that of the import test."""
 
 import re
 import runpy
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PLACES = (ROOT, ROOT / "src" / "regard", ROOT / "src" / "regard" / "web" / "views" / "sentence",
           ROOT / "src" / "regard" / "web", ROOT / "native")  # fmt: skip
 
 
-def test_every_file_it_names_exists():
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([\w./]+\.(?:py|js|h|cpp))`", text))
-    assert len(named) > 30
-    everywhere = {path.name for place in ("src", "native") for path in (ROOT / place).rglob("*") if path.is_file()}
+@pytest.mark.parametrize(("page", "least"), [("ARCHITECTURE.md", 30), ("CONTRIBUTING.md", 20)])
+def test_every_file_it_names_exists(page, least):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+\.(?:py|js|h|cpp|md|txt|wasm))`", text))
+    assert len(named) > least
+    everywhere = {path.name for folder in ("src", "native") for path in (ROOT / folder).rglob("*") if path.is_file()}
+    everywhere |= {path.name for path in ROOT.iterdir() if path.is_file()}
     missing = [
         name
         for name in named

@@ -1,19 +1,24 @@
 """The public interface: what the reference names exists, and every public name has an example that runs."""
 
+import importlib
 import inspect
 import re
 import subprocess
 import sys
 import tomllib
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import regard
+from regard.cli.app import app
 from regard.watch import Seen
 
-REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PACKAGES = {"regard": regard, "regard.masks": regard.masks, "regard.layers": regard.layers}
 # The variables of the reference, and what they hold.
 HELD = {
@@ -22,8 +27,8 @@ HELD = {
 }  # fmt: skip
 
 
-def in_backticks() -> str:
-    return "\n".join(re.findall(r"`([^`\n]+)`", REFERENCE))
+def in_backticks(text: str = REFERENCE) -> str:
+    return "\n".join(re.findall(r"`([^`\n]+)`", text))
 
 
 def test_every_name_in_the_reference_is_importable_as_written():
@@ -32,6 +37,38 @@ def test_every_name_in_the_reference_is_importable_as_written():
     assert len(named) > 15
     program = "import regard\n" + "\n".join(f"assert {name} is not None" for name in named)
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_name_in_the_documentation_exists():
+    """Modules are imported where an attribute alone does not lead to them."""
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
+    pages += [page for page in (ROOT / "docs").rglob("*.md") if page.name != "migration.md"]  # it has former names
+    found = re.compile(r"(?<![\w/])regard(?:\.\w+)+(?![\w-])")
+    named = {name for page in pages for name in found.findall(in_backticks(page.read_text(encoding="utf-8")))}
+    assert len(named) > 40
+    assert not [name for name in sorted(named - {"regard.wasm"}) if not leads_somewhere(name)]
+
+
+def leads_somewhere(name: str) -> bool:
+    value: object = regard
+    for end, part in enumerate(name.split(".")[1:], 2):
+        if not hasattr(value, part) and find_spec(".".join(name.split(".")[:end])):
+            importlib.import_module(".".join(name.split(".")[:end]))
+        if not hasattr(value, part):
+            return False
+        value = getattr(value, part)
+    return True
+
+
+def test_every_command_is_in_the_reference():
+    def commands(group, name):
+        for part, command in group.commands.items():
+            inner = getattr(command, "commands", None)
+            yield from commands(command, f"{name} {part}") if inner else [f"{name} {part}"]
+
+    named = "\n" + in_backticks()
+    missing = [name for name in commands(get_command(app), "regard") if f"\n{name}" not in named]
+    assert not missing
 
 
 def test_the_surface_is_small_and_complete():
@@ -45,7 +82,7 @@ def test_the_surface_is_small_and_complete():
 
 
 def test_the_version_is_that_of_the_package():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert regard.__version__ == project["version"]
 
 

@@ -16,6 +16,7 @@ from regard.lazy_names import lazy_names
 from regard.version import VERSION
 
 if TYPE_CHECKING:
+    from regard import attention as attention
     from regard import attribution as attribution
     from regard import biases as biases
     from regard import edits as edits
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from regard import heads as heads
     from regard import output as output
     from regard import reading as reading
+    from regard import slides as slides
     from regard import teaching as teaching
     from regard import training as training
+    from regard import transformers as transformers
     from regard.attention import Attention, Cache
     from regard.masks import Mask, causal, padding, window
     from regard.models.model import Model, model
@@ -46,7 +49,7 @@ _HOMES = {
 }  # fmt: skip
 _PACKAGES = (
     "attention", "attribution", "biases", "edits", "engines", "errors", "examples", "heads", "layers", "masks",
-    "output", "reading", "teaching", "training", "transformers", "watch",
+    "output", "reading", "slides", "teaching", "training", "transformers", "watch",
 )  # fmt: skip
 _ELSEWHERE = {
     name: f"regard.{home}.{name}"
