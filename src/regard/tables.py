@@ -134,7 +134,7 @@ def printed_cell(cell: Any, column: Column) -> str:
 
 
 def printed_vector(vector: Iterable[Any], digits: int) -> str:
-    """The components of a vector, separated by blanks.
+    """The components of a vector, separated by spaces.
 
     >>> printed_vector([1, 0.5, -0.001], 2)
     '1.00 0.50 0.00'
@@ -143,7 +143,7 @@ def printed_vector(vector: Iterable[Any], digits: int) -> str:
 
 
 def printed_number(number: Any, digits: int) -> str:
-    """A number with so many decimals, a half rounded away from zero, as by hand.
+    """A number with this many decimals, a half rounded away from zero, as by hand.
 
     >>> printed_number(0.125, 2), printed_number(-2.5, 0), printed_number(-0.001, 2), printed_number(float("-inf"), 2)
     ('0.13', '−3', '0.00', '−∞')

@@ -344,7 +344,7 @@ def test_a_flood_of_connections_costs_no_descriptors_and_is_said_once(real, monk
 
     monkeypatch.setattr(connections, "HEADER_SECONDS", 60)
     monkeypatch.setattr(connections, "MOST", 8)
-    monkeypatch.setattr(connections.LimitedConnection, "said", False)
+    monkeypatch.setattr(connections.LimitedConnection, "has_reported", False)
     address, key = real
     host, port = address.removeprefix("http://").split(":")
     with ExitStack() as flood:
@@ -357,7 +357,7 @@ def test_a_flood_of_connections_costs_no_descriptors_and_is_said_once(real, monk
         assert len(open_still) <= 8
     said = [record for record in caplog.records if record.name == "regard.studio"]
     assert [record.getMessage() for record in said] == [
-        "More than 8 connections at once: the oldest are closed. This is said once."
+        "More than 8 connections at once: the oldest are closed. This is reported once."
     ]
 
 
@@ -373,7 +373,7 @@ def test_a_flood_of_malformed_requests_is_said_once():
                     assert stranger.recv(64).startswith(b"HTTP/1.1 ")
         running.terminate()
         said = running.stderr.read().splitlines()[1:]  # after the address
-        assert said == ["WARNING:  Some requests are not HTTP, or ask for what is not served. This is said once."]
+        assert said == ["WARNING:  Some requests are not HTTP, or ask for what is not served. This is reported once."]
     finally:
         ended(running)
 

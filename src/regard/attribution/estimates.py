@@ -74,7 +74,7 @@ def agreement(one: Numbers, other: Numbers) -> tuple[float, float]:
     >>> agreement(np.array([1.0, 2, 3]), np.array([1.0, 4, 9]))
     (0.989..., 1.0)
     """
-    if min(np.ptp(one), np.ptp(other)) == 0:  # equal numbers correlate with nothing
+    if min(np.ptp(one), np.ptp(other)) == 0:  # constant numbers have no correlation
         return float("nan"), float("nan")
     pairs = [(one.ravel(), other.ravel()), (_ranks(one), _ranks(other))]
     pearson, spearman = (float(np.corrcoef(left, right)[0, 1]) for left, right in pairs)

@@ -1,7 +1,7 @@
 """The circuit of induction: previous-token heads note which word came before, induction heads look that up.
 
-Patching decides whether one feeds the other. In a corrupted text, the word that is to be looked up does not occur; with
-the previous-token heads' outputs of that run, the model should no longer know the answer (Olsson et al., 2022).
+Patching decides whether one feeds the other. In a corrupted text, the word to look up does not occur; with the
+previous-token heads' outputs of that run, the model should no longer give the answer (Olsson et al., 2022).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class InductionCircuit(GridStudy):
 
     previous: tuple[Head, ...] = ()  # previous-token heads
     lookup: tuple[Head, ...] = ()  # induction heads
-    right: float = 0.0  # share of prompts that the unchanged model answers rightly
+    right: float = 0.0  # share of prompts that the unchanged model answers correctly
     restored: float = 0.0  # of corrupted texts, with the previous-token heads of the whole ones
     groups: dict[str, GroupEffect] = field(default_factory=dict)
 

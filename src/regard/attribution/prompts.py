@@ -98,7 +98,7 @@ def number_agreement(reader: Reader, count: int = 100, seed: int = 0) -> list[Pr
 
 
 class Repeated(NamedTuple):
-    """Words and again some of them: the word that followed the last one, at its first occurrence, should follow."""
+    """Words, then some of them again: the word after the first occurrence of the last one should follow."""
 
     text: str
     answer: str
@@ -111,7 +111,7 @@ AnyPrompt = TypeVar("AnyPrompt", Prompt, Repeated)
 
 
 def induction(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
-    """Words in random order and again up to some word: the word that followed it should follow again."""
+    """Words in random order, repeated up to some word: the word that followed it should follow again."""
     return [Prompt(one.text, one.answer, one.other) for one in repeated_words(reader, count, seed)]
 
 
@@ -119,7 +119,7 @@ def repeated_words(reader: Reader, count: int = 100, seed: int = 0) -> list[Repe
     """The prompts of `induction`, each with a text in which the answer cannot be looked up.
 
     A model that has not learned these words, such as one of `regard train induction`, reads words of its own
-    vocabulary, as many as fit twice.
+    vocabulary, as many as can be repeated.
     """
     words, period = _single(reader, WORDS), PERIOD
     if len(words) <= PERIOD:
@@ -163,14 +163,14 @@ def _pick(generator: np.random.Generator, options: Sequence[str]) -> str:
 
 
 def _different(draw: Callable[[np.random.Generator], AnyPrompt], count: int, seed: int) -> list[AnyPrompt]:
-    """So many prompts, no two alike."""
+    """`count` prompts, no two alike."""
     count = validate.integer("prompts", count, 2)
     generator, prompts = np.random.default_rng(seed), dict[str, AnyPrompt]()
     for prompt in _drawn(draw, generator, 100 * count):
         prompts.setdefault(prompt.text, prompt)
         if len(prompts) == count:
             return list(prompts.values())
-    raise errors.option("prompts", count, f"at most {len(prompts)}: there are not more different ones")
+    raise errors.option("prompts", count, f"at most {len(prompts)}: there are no more distinct ones")
 
 
 def _drawn(

@@ -150,7 +150,7 @@ class HeadStudy:
         right = (baseline > 0).mean()
         notes = [
             f"Measured: logit difference, {self.answer}; baseline {baseline.mean():.2f}, the mean over "
-            f"{len(baseline)} prompts, of which {right:.0%} are answered rightly.",
+            f"{len(baseline)} prompts, of which {right:.0%} are answered correctly.",
             "Edit: one head's output is set to zero at every token. effect: its change of the difference; low, high: "
             "95% bootstrap interval over prompts.",
             self.control.note,
@@ -191,7 +191,7 @@ def answer_question(
     """One of `QUESTIONS` for a causal model: what every head's silence does to the answer, over generated prompts.
 
     count   of generated prompts
-    heads   silence only so many heads: half of them those with the largest first-order estimates (or contributions,
+    heads   silence only this many heads: half of them those with the largest first-order estimates (or contributions,
             where there are none), half at random
     """
     question = QUESTIONS[check_name(name)]

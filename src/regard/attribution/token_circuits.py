@@ -1,7 +1,7 @@
 """What a head can do, read from its weights through the embedding and the unembedding (Elhage et al., 2021).
 
 W_QK = W_Q W_Kᵀ scores a query token and a key token; W_OV = W_V W_O maps an attended token to changes of the logits.
-Both are kept as factors of head_dim columns: nothing of vocabulary × vocabulary is ever built.
+Both are kept as factors of head_dim columns: no vocabulary × vocabulary matrix is ever built.
 """
 
 from __future__ import annotations

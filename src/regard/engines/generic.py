@@ -78,7 +78,7 @@ def product(queries: Array, keys: Array, values: Array, mask: Mask | None) -> No
 
 
 def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
-    """The names of what `forward` finds besides the outputs, in order."""
+    """The names of the results of `forward` besides the outputs, in order."""
     return (*statistics, *(("top_index", "top_weight") if top else ()))
 
 

@@ -86,7 +86,7 @@ class RowState:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Gradients:
-    """Gradients of the loss; None for what was not asked for or does not exist."""
+    """Gradients of the loss; None for those that were not requested or do not exist."""
 
     queries: Array
     keys: Array

@@ -253,14 +253,14 @@ def head_sums(
 
 
 def strongest_links(weights: Array, may: Array, first: int) -> tuple[Array, Array]:
-    """Of every query the key with the largest weight, itself and keys that may not be chosen aside, and that weight."""
+    """For every query the key with the largest weight, and that weight; not itself, nor keys that may not be chosen."""
     best, weight = np.empty(weights.shape[:3], WHOLE), np.empty(weights.shape[:3], SINGLE)
     _core.strongest_links(weights, np.ascontiguousarray(may, np.uint8), first, best, weight)
     return best, weight
 
 
 def word_choices(weights: Array, edges: Array, counts: Array, aside: Array) -> Array:
-    """Of every word the other word with the largest weight, (text, head, word); −1 where there is none."""
+    """For every word the other word with the largest weight, (text, head, word); −1 where there is none."""
     best = np.empty((*weights.shape[:2], aside.shape[1]), WHOLE)
     _core.word_choices(weights, edges, counts, aside, best)
     return best

@@ -69,7 +69,7 @@ class Lecture:
 
     @property
     def shortened(self) -> tuple[SlideText, ...]:
-        """A line that says so, where words are left out."""
+        """A note where words are left out."""
         is_whole = len(self.words) == len(self.all_words)
         return () if is_whole else (remark(f"Only the words up to “{self.words[-1]}” are shown."),)
 
@@ -157,7 +157,7 @@ def quoted(text: str) -> str:
 
 
 def slide_figure(draw: Callable[[], Svg], height: float = 345.0) -> Svg:
-    """A figure without caption for the part of a slide below its title, so high in points."""
+    """A figure without caption for the part of a slide below its title; `height` in points."""
     return fit_box(draw, INNER, height)
 
 

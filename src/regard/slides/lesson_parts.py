@@ -266,7 +266,7 @@ def fixed(lecture: Lecture) -> Iterator[Slide]:
     yield lecture.slide(
         "Fixed: one W for every input",
         slide_figure(lambda: product([Factor("W, for any words", matrix), "=", Factor("W, for other words", matrix)])),
-        remark("Learned once. An input changes what comes out, not the weights."), command=command,
+        remark("Learned once. An input changes the output, not the weights."), command=command,
     )  # fmt: skip
     shown = []
     for name, reading in (("A, first text", first), ("A, second text", second)):

@@ -1,7 +1,7 @@
 """HTTP connections with limits: uvicorn alone waits forever for the rest of a request, and accepts any number.
 
 Of more than `MOST` connections the oldest that is not being answered is closed: a flood costs neither the descriptors
-of this process nor the user's own connection, and is said once.
+of this process nor the user's own connection, and is reported once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def most_connections() -> int:
     """128, or a quarter of the file descriptors that this process may have."""
     try:
         import resource
-    except ImportError:  # Windows, where sockets are no descriptors
+    except ImportError:  # Windows, where sockets are not file descriptors
         return 128
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 128 if limit == resource.RLIM_INFINITY else max(8, min(128, limit // 4))
@@ -31,31 +31,34 @@ MOST = most_connections()
 
 
 class OutOfDescriptors(logging.Filter):
-    """Lets asyncio say once that a connection cannot be accepted; it would at every attempt, with a traceback."""
+    """Reports once that connections cannot be accepted; asyncio would at every attempt, with a traceback."""
 
-    said = False
+    has_reported = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
         if "out of system resource" not in record.getMessage():
             return True
-        if not self.said:
+        if not self.has_reported:
             LOG.warning("No connection can be accepted: this process has all the file descriptors it may have.")
-        self.said = True
+        self.has_reported = True
         return False
 
 
 class MalformedRequests(logging.Filter):
-    """Lets uvicorn say once that a request is malformed; anyone may send such requests, signed in or not."""
+    """Reports malformed requests once; anyone may send them, signed in or not."""
 
-    said = False
+    has_reported = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
         if record.levelno != logging.WARNING:
             return True
-        record.msg, record.args = "Some requests are not HTTP, or ask for what is not served. This is said once.", ()
-        is_first, self.said = not self.said, True
+        record.msg, record.args = (
+            "Some requests are not HTTP, or ask for what is not served. This is reported once.",
+            (),
+        )
+        is_first, self.has_reported = not self.has_reported, True
         return is_first
 
 
@@ -69,7 +72,7 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     _limit: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
     _since = 0.0
-    said = False  # whether there were too many connections
+    has_reported = False  # whether there were too many connections
 
     def connection_made(self, transport: Any) -> None:
         """A client connected."""
@@ -81,16 +84,16 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
 
     def _make_room(self) -> None:
         """Close the oldest connection that is not being answered, or does not read its answer; or this one."""
-        if not LimitedConnection.said:
-            LOG.warning("More than %d connections at once: the oldest are closed. This is said once.", MOST)
-            LimitedConnection.said = True
+        if not LimitedConnection.has_reported:
+            LOG.warning("More than %d connections at once: the oldest are closed. This is reported once.", MOST)
+            LimitedConnection.has_reported = True
         waiting = [
             connection
             for connection in self.connections
             if not connection._is_answering or connection._stall is not None
         ]
         idle = [connection for connection in waiting if not connection.transport.is_closing()]
-        min(idle, key=lambda one: one._since, default=self).transport.abort()
+        min(idle, key=lambda connection: connection._since, default=self).transport.abort()
 
     @property
     def _is_answering(self) -> bool:

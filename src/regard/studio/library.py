@@ -77,7 +77,7 @@ class Library:
             self._fetch(name)
 
     def longer(self, name: str, tokens: int) -> list[str]:
-        """Other models that read so many tokens."""
+        """Other models that read this many tokens."""
         return [other for other, entry in store.CATALOGUE.items() if other != name and entry.longest >= tokens]
 
     def is_quick(self, name: str, text: str) -> bool:

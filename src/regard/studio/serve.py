@@ -23,7 +23,7 @@ from regard.studio.auth import LOCAL, MINUTES, Access, Guard
 ALL_ADDRESSES = ("0.0.0.0", "::")
 WAITING = 16  # connections that asyncio accepts at once, before any of them is counted
 SLOW_BROWSER = 15.0  # seconds after which the address is printed as well
-# Opened from disk, it forwards to the studio: the address itself is on no command line, which every user can read.
+# Opened from disk, it forwards to the studio: the address is never on a command line, which every user could read.
 FORWARD = (
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0;url={address}"><title>Regard</title></head><body></body></html>\n'
@@ -93,7 +93,7 @@ def serve(
 
 @contextmanager
 def _in_browser(address: Callable[[], str], access: Access, tell: Callable[[str], None]) -> Iterator[None]:
-    """Open the browser with a page that forwards to the address; the page is deleted once it was used."""
+    """Open the browser with a page that forwards to the address; the page is deleted once it has been used."""
     with TemporaryDirectory(prefix="regard-", ignore_cleanup_errors=True) as folder:  # a folder of mode 0700
         path = Path(folder, "studio.html")
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """A training run on disk, in one folder; every file is replaced in one step, so that a kill leaves whole files.
 
-run.safetensors     what the run goes on from: parameters, both moments of AdamW, and the state of the curriculum
+run.safetensors     what a run resumes from: parameters, both moments of AdamW, and the state of the curriculum
 record.safetensors  what was measured so far: see `record`
 model.safetensors, config.json, tokenizer.json, tokenizer_config.json
                     the model in GPT-2's format, for `regard.model` and transformers
@@ -40,7 +40,7 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int
     level: int  # of the curriculum, an index of the task's levels
@@ -50,7 +50,7 @@ class State:
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], steps: int, levels: int) -> State:
-        """The state of a run of so many steps and levels; a ValueError where it is not one."""
+        """The state of a run of this many steps and levels; a ValueError where it is not one."""
         state = cls(**saved)
         integers = {"step": steps + 1, "level": levels, "snapshots": steps + 2}  # name, limit
         is_valid = all(
@@ -93,7 +93,7 @@ def held(folder: Path) -> Iterator[None]:
 def write(
     folder: Path, tensors: Mapping[str, Array], state: State, settings: Mapping[str, Any], record: Record
 ) -> None:
-    """Replace the checkpoint. The record goes first: one that is ahead of the run is cut when it is read."""
+    """Replace the checkpoint. The record is written first: one that is ahead of the run is cut when it is read."""
     record.run = _identity(settings)
     record.save(folder / RECORD)
     metadata = {"state": asdict(state), "settings": settings}

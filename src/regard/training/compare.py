@@ -165,7 +165,7 @@ def _heads(width: int, heads: int, layer: int) -> nn.Module:
 
 
 def parameter_count(network: nn.Module) -> int:
-    """How many numbers a network learns."""
+    """The number of parameters of a network."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
@@ -354,7 +354,7 @@ def _scored(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def right_ones(network: nn.Module, batch: Batch) -> Any:
-    """Whether the likeliest token is the target, for each scored position in reading order."""
+    """Whether the most likely token is the target, for each scored position in reading order."""
     with torch.no_grad():
         logits, targets = _scored(network, batch)
         return (logits.argmax(dim=-1) == targets).numpy()

@@ -1,4 +1,4 @@
-"""How well a model and each of its heads does a task."""
+"""How well a model and each of its heads do a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.layers import LayerAttention, Transformer
 from regard.training.record import LARGEST_WEIGHT, Record, Snapshot
 from regard.training.tasks import NONE, Batch, Task, Text
 
-TEST_SEQUENCES, TEST_TOKENS = 128, 4608  # measured at every snapshot: so many, or fewer where they are long
+TEST_SEQUENCES, TEST_TOKENS = 128, 4608  # measured at every snapshot; fewer sequences where they are long
 LONGEST_PROBE = 128  # tokens of a sequence whose attention is recorded: 16 KiB per head and snapshot at most
 SHORT_PROBE = 64  # up to this many tokens, two sequences are recorded, else one
 LARGEST = 65504  # of float16

@@ -1,11 +1,11 @@
-"""What a training run keeps for people to look at: every so many steps, how the model and each head does.
+"""What a training run records: at regular steps, how well the model and each of its heads do.
 
 The file record.safetensors holds one row per snapshot in every array:
 
 step           (snapshot,) updates done; the first row is the untrained model
 loss           (snapshot,) mean training loss since the row before; NaN in the first
 test_loss      (snapshot,) on sequences that training never shows
-accuracy       (snapshot,) share of the scored positions of these whose likeliest token is the target
+accuracy       (snapshot,) share of their scored positions whose most likely token is the target
 entropy        (snapshot, layer, head) mean entropy of the rows of the attention, in nats
 head_accuracy  (snapshot, layer, head, relation) how often the largest weight of a query is on its right key; NaN where
                the test sequences have no such query
