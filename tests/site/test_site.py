@@ -150,13 +150,13 @@ def test_a_site_removes_the_pages_of_an_older_one_and_nothing_else(tmp_path):
     outside.write_text("mine")
     names = ["old/gone.html", "index.html", "../outside.html", str(outside), 7]
     (tmp_path / site.site.MANIFEST).write_text(json.dumps(names))
-    listed = site.site._listed(tmp_path)
+    listed = site.site._earlier_files(tmp_path)
     assert listed == {"old/gone.html", "index.html"}
     site.site._remove(tmp_path, listed - {"index.html"})
     assert not (tmp_path / "old").exists()
     assert (tmp_path / "kept.html").exists() and outside.exists()
     (tmp_path / site.site.MANIFEST).write_text("{")
-    assert site.site._listed(tmp_path) == set()
+    assert site.site._earlier_files(tmp_path) == set()
 
 
 def test_the_manifest_lists_every_file(folder):

@@ -146,39 +146,39 @@ def contributions(reader: Reader, text: str, toward: Any = None, *, position: in
     )  # fmt: skip
 
 
-def _at(stream: ResidualStream, target: LinearTarget, place: int) -> dict[str, Any]:
+def _at(stream: ResidualStream, target: LinearTarget, position: int) -> dict[str, Any]:
     """All parts for one token, found by walking back from the target: `direction` is its gradient on the stream."""
     reading, direction, constant = stream.reading, target.direction, target.constant
     heads, sources, fed, written, source_written = [], [], [], [], []
-    final = np.asarray(reading.states[-1][place], np.float64)
+    final = np.asarray(reading.states[-1][position], np.float64)
     if stream.norm is not None:
-        direction, shift = carry_back(NormInput(stream.norm, reading.states[-1]), place, direction)
+        direction, shift = carry_back(NormInput(stream.norm, reading.states[-1]), position, direction)
         constant += shift
     measured = float(final @ direction) + constant
     for layer in reversed(range(len(stream.blocks))):
         block = stream.blocks[layer]
         if block.norm_2 is not None:
-            direction, shift = carry_back(block.norm_2, place, direction)
+            direction, shift = carry_back(block.norm_2, position, direction)
             constant += shift
-        fed.append(float(np.asarray(block.fed_forward[place], np.float64) @ direction))
+        fed.append(float(np.asarray(block.fed_forward[position], np.float64) @ direction))
         if block.norm_1 is not None:
-            direction, shift = carry_back(block.norm_1, place, direction)
+            direction, shift = carry_back(block.norm_1, position, direction)
             constant += shift
         if block.w_o.bias is not None:
             constant += float(np.asarray(block.w_o.bias, np.float64) @ direction)
         attention, values = reading.seen[layer]
-        outputs = np.asarray(reading.outputs[layer][:, place], np.float64)  # (head, value_dim)
+        outputs = np.asarray(reading.outputs[layer][:, position], np.float64)  # (head, value_dim)
         count, size = outputs.shape
         w_o = np.asarray(block.w_o.weight, np.float64).reshape(-1, count, size).transpose(1, 2, 0)
         per_head = w_o @ direction  # (head, value_dim)
-        weights = np.asarray(attention[:, place], np.float64)  # (head, key)
+        weights = np.asarray(attention[:, position], np.float64)  # (head, key)
         rows = np.repeat(np.asarray(values, np.float64), count // len(values), axis=0)  # (head, key, value_dim)
         heads.append((outputs * per_head).sum(1))
         sources.append(weights * (rows @ per_head[:, :, None])[:, :, 0])
         gram = w_o @ w_o.swapaxes(1, 2)  # (head, value_dim, value_dim): ‖x · W_O‖² = x · gram · x
         written.append(_lengths(outputs[:, None], gram)[:, 0])
         source_written.append(weights * _lengths(rows, gram))
-    embedding = float(np.asarray(reading.states[0][place], np.float64) @ direction)
+    embedding = float(np.asarray(reading.states[0][position], np.float64) @ direction)
     lists = {"heads": heads, "sources": sources, "fed_forward": fed, "written": written}
     arrays: dict[str, Any] = {name: np.array(parts[::-1]) for name, parts in lists.items()}
     arrays["source_written"] = np.array(source_written[::-1])
@@ -191,9 +191,9 @@ def _lengths(rows: Numbers, gram: Numbers) -> Numbers:
     return np.sqrt(np.maximum(squares, 0))
 
 
-def carry_back(step: NormInput, place: int, direction: Numbers) -> tuple[Numbers, float]:
+def carry_back(step: NormInput, position: int, direction: Numbers) -> tuple[Numbers, float]:
     """The gradient before a norm whose scale is held, from the one after it, and what the norm's bias adds."""
-    row = np.asarray(step.rows[place], np.float64)
+    row = np.asarray(step.rows[position], np.float64)
     gained = np.asarray(step.norm.weight, np.float64) * direction
     if isinstance(step.norm, RMSNorm):
         return gained / np.sqrt((row**2).mean() + step.norm.epsilon), 0.0

@@ -67,9 +67,9 @@ def induction_circuit(reader: Reader, count: int = 100, *, seed: int = 0) -> Ind
     all other words, the other heads of the same layers, and random sets of as many other heads.
     """
     prompts = repeated_words(reader, count, seed)
-    texts, answers, others, corrupted, places = ([*column] for column in zip(*prompts, strict=True))
+    texts, answers, others, corrupted, positions = ([*column] for column in zip(*prompts, strict=True))
     readings, sources = ([reader.read(text) for text in some] for some in (texts, corrupted))
-    tokens = [_token_at(reading, place) for reading, place in zip(readings, places, strict=True)]
+    tokens = [_token_at(reading, position) for reading, position in zip(readings, positions, strict=True)]
     previous, lookup = _heads_of(reader, readings, tokens)
     every = [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
     layers = {layer for layer, _ in previous}
@@ -102,8 +102,8 @@ def induction_circuit(reader: Reader, count: int = 100, *, seed: int = 0) -> Ind
         f"{errors.count(count, 'prompt')}; low, high: 95% bootstrap interval over prompts.",
         "Edit: outputs of heads are those of a run over a corrupted text, where the last word has no earlier "
         "occurrence, or zero.",
-        f"Previous-token heads: {_listed(previous)}. Induction heads: {_listed(lookup)}. Their mean weight on that "
-        f"token is at least {LEAST_WEIGHT}.",
+        f"Previous-token heads: {_head_names(previous)}. Induction heads: {_head_names(lookup)}. Their mean weight on "
+        f"that token is at least {LEAST_WEIGHT}.",
         f"Of the corrupted texts {there.baseline.mean():.2f} are right; with the previous-token heads of the whole "
         f"texts {there.effects[0].edited:.2f}.",
     ]
@@ -177,5 +177,5 @@ def _above(weights: Numbers) -> tuple[Head, ...]:
     return tuple((int(layer), int(head)) for layer, head in np.argwhere(weights >= LEAST_WEIGHT))
 
 
-def _listed(heads: Sequence[Head]) -> str:
+def _head_names(heads: Sequence[Head]) -> str:
     return ", ".join(map(head_name, heads))

@@ -115,9 +115,9 @@ def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer
             sums = np.exp(logits).sum(1)
             probability[layer, rows] = 1 / sums
             has_target = followed[rows] >= 0
-            own = logits[np.arange(len(logits)), np.maximum(followed[rows], 0)]
-            of_target[layer, rows] = np.where(has_target, np.exp(own) / sums, np.nan)
-            rank[layer, rows] = np.where(has_target, (logits > own[:, None]).sum(1), -1)
+            target_logits = logits[np.arange(len(logits)), np.maximum(followed[rows], 0)]
+            of_target[layer, rows] = np.where(has_target, np.exp(target_logits) / sums, np.nan)
+            rank[layer, rows] = np.where(has_target, (logits > target_logits[:, None]).sum(1), -1)
         if on_layer is not None:
             on_layer(layer + 1, len(states))
     pieces = {int(number): reader.tokeniser.piece(int(number))[0] for number in np.unique(top)}

@@ -89,7 +89,7 @@ def project(
     encoded = reader.tokeniser.encode_many(texts)
     vectors: dict[int, Numbers] = {}
     weights: dict[int, Numbers] = {}
-    for group in reader.observe([np.array(one.ids) for one in encoded], layer + 1):
+    for group in reader.observe([np.array(entry.ids) for entry in encoded], layer + 1):
         if group.of_layer.layer == layer:
             rows = _vectors(group, head, of)
             for index, of_text, weight in zip(group.texts, rows, _weights(group, head, of, reader.causal), strict=True):
@@ -105,9 +105,9 @@ def project(
     directions = directions * np.sign(largest)[:, None]  # the sign of a component is arbitrary: fixed here
     variance = singular**2
     return ProjectedHead(
-        reader.name, layer, head, of, tuple(text for one in encoded for text in one.texts),
-        np.repeat(np.arange(len(encoded)), [len(one) for one in encoded]),
-        np.concatenate([np.arange(len(one)) for one in encoded]),
+        reader.name, layer, head, of, tuple(text for entry in encoded for text in entry.texts),
+        np.repeat(np.arange(len(encoded)), [len(entry) for entry in encoded]),
+        np.concatenate([np.arange(len(entry)) for entry in encoded]),
         np.concatenate([weights[index] for index in order]), centred @ directions.T,
         variance[: len(directions)] / max(float(variance.sum()), 1e-300), len(encoded),
     )  # fmt: skip

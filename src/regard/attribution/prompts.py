@@ -66,7 +66,7 @@ def indirect_objects(reader: Reader, count: int = 100, seed: int = 0) -> list[Pr
         subject, answer = (a, b) if generator.random() < 0.5 else (b, a)
         return Prompt(template.format(a=a, b=b, s=subject, place=place, thing=thing), f" {answer}", f" {subject}")
 
-    return _different(draw, count, seed)
+    return _distinct(draw, count, seed)
 
 
 def pronouns(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
@@ -80,7 +80,7 @@ def pronouns(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
         answer, other = ((" she", " he"), (" he", " she"))[gender]
         return Prompt(template.format(name=name, place=place), answer, other)
 
-    return _different(draw, count, seed)
+    return _distinct(draw, count, seed)
 
 
 def number_agreement(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
@@ -94,7 +94,7 @@ def number_agreement(reader: Reader, count: int = 100, seed: int = 0) -> list[Pr
             template.format(subject=subject[number], other=other[1 - number]), verb[number], verb[1 - number]
         )  # fmt: skip
 
-    return _different(draw, count, seed)
+    return _distinct(draw, count, seed)
 
 
 class Repeated(NamedTuple):
@@ -112,7 +112,7 @@ AnyPrompt = TypeVar("AnyPrompt", Prompt, Repeated)
 
 def induction(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
     """Words in random order, repeated up to some word: the word that followed it should follow again."""
-    return [Prompt(one.text, one.answer, one.other) for one in repeated_words(reader, count, seed)]
+    return [Prompt(prompt.text, prompt.answer, prompt.other) for prompt in repeated_words(reader, count, seed)]
 
 
 def repeated_words(reader: Reader, count: int = 100, seed: int = 0) -> list[Repeated]:
@@ -138,7 +138,7 @@ def repeated_words(reader: Reader, count: int = 100, seed: int = 0) -> list[Repe
             " " + " ".join([*chosen, *chosen[: at + 1]]), f" {answer}", f" {other}", " " + " ".join(corrupted), at
         )  # fmt: skip
 
-    return _different(draw, count, seed)
+    return _distinct(draw, count, seed)
 
 
 def single_tokens(reader: Reader, words: Sequence[str]) -> list[str]:
@@ -162,18 +162,18 @@ def _pick(generator: np.random.Generator, options: Sequence[str]) -> str:
     return options[int(generator.integers(len(options)))]
 
 
-def _different(draw: Callable[[np.random.Generator], AnyPrompt], count: int, seed: int) -> list[AnyPrompt]:
+def _distinct(draw: Callable[[np.random.Generator], AnyPrompt], count: int, seed: int) -> list[AnyPrompt]:
     """`count` prompts, no two alike."""
     count = validate.integer("prompts", count, 2)
     generator, prompts = np.random.default_rng(seed), dict[str, AnyPrompt]()
-    for prompt in _drawn(draw, generator, 100 * count):
+    for prompt in _draws(draw, generator, 100 * count):
         prompts.setdefault(prompt.text, prompt)
         if len(prompts) == count:
             return list(prompts.values())
     raise errors.option("prompts", count, f"at most {len(prompts)}: there are no more distinct ones")
 
 
-def _drawn(
+def _draws(
     draw: Callable[[np.random.Generator], AnyPrompt], generator: np.random.Generator, most: int
 ) -> Iterator[AnyPrompt]:
     for _ in range(most):

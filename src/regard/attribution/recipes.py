@@ -198,7 +198,7 @@ def answer_question(
     chosen = question.generate(reader, count, seed)
     texts, answers, others = ([*column] for column in zip(*chosen, strict=True))
     metric = logit_difference(answers, others)
-    direct, estimate, used = _compared(reader, chosen[:DIRECT])
+    direct, estimate, used = _direct_and_first_order(reader, chosen[:DIRECT])
     every = [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
     silenced: list[Head] = every
     at_random: tuple[Head, ...] = ()
@@ -237,12 +237,14 @@ def _control(
     return Control(tuple(top), study.effects[0], tuple(study.effects[1:]))
 
 
-def _compared(reader: Reader, chosen: Sequence[Prompt]) -> tuple[Numbers | None, Numbers | None, int]:
+def _direct_and_first_order(reader: Reader, chosen: Sequence[Prompt]) -> tuple[Numbers | None, Numbers | None, int]:
     """Mean contributions and first-order estimates over some prompts; None where the model does not allow them."""
     texts, answers, others = ([*column] for column in zip(*chosen, strict=True))
     direct = estimate = None
     with suppress(errors.Unsupported):  # blocks whose parts do not simply add up
-        direct = np.mean([contributions(reader, one.text, (one.answer, one.other)).heads for one in chosen], axis=0)
+        direct = np.mean(
+            [contributions(reader, prompt.text, (prompt.answer, prompt.other)).heads for prompt in chosen], axis=0
+        )
     with suppress(errors.Unsupported):  # PyTorch is missing, or transformers runs the model
         estimate = first_order(reader, texts, answers, others).mean(0)
     return direct, estimate, len(chosen)

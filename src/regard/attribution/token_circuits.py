@@ -92,7 +92,7 @@ class TokenCircuits:
         written = value @ matrices(block.attention).outputs[head]  # (width,)
         scores = np.empty(self._unembedding.shape[0])
         for rows in _chunks(len(scores)):
-            scores[rows] = self._unembedded(rows) @ written
+            scores[rows] = self._unembedding_rows(rows) @ written
         return self._largest(scores, count)
 
     def table(self, layer: int, head: int, tokens: Sequence[str], count: int = 5) -> Table:
@@ -104,9 +104,9 @@ class TokenCircuits:
         ]  # fmt: skip
         rows = []
         for token in tokens:
-            rows.append((token.strip(), "query: looks for", _listed(self.looks_for(layer, head, token, count))))
+            rows.append((token.strip(), "query: looks for", _token_list(self.looks_for(layer, head, token, count))))
             if self.transformer.head is not None:
-                rows.append((token.strip(), "key: raises", _listed(self.writes(layer, head, token, count))))
+                rows.append((token.strip(), "key: raises", _token_list(self.writes(layer, head, token, count))))
         if self.transformer.head is None:
             notes.append(f"{self.reader.name} has no unembedding: what a head writes cannot be read as tokens.")
         columns = (Column("token", "word"), Column("as a"), Column("tokens"))
@@ -164,13 +164,13 @@ class TokenCircuits:
         block = self.transformer.encoders[validate.index("layer", layer, len(self.transformer.encoders))]
         return block, validate.index("head", head, block.attention.heads)
 
-    def _embedded(self, rows: Sequence[int] | slice) -> Array:
+    def _embeddings(self, rows: Sequence[int] | slice) -> Array:
         embedded = self.transformer.embedding.weight[rows] * np.float32(self.transformer.embedding_scale)
         return embedded if self.transformer.embedding_norm is None else self.transformer.embedding_norm(embedded)
 
     def _inputs(self, block: Encoder, rows: Sequence[int] | slice) -> Array:
         """Embeddings as the projections of a block get them, (token, width)."""
-        embedded = self._embedded(rows)
+        embedded = self._embeddings(rows)
         return block.norm_1(embedded) if block.norm_first else embedded
 
     @property
@@ -181,7 +181,7 @@ class TokenCircuits:
             )
         return self.transformer.head.weight
 
-    def _unembedded(self, rows: slice) -> Numbers:
+    def _unembedding_rows(self, rows: slice) -> Numbers:
         """Rows of the unembedding with the gain of the last norm, (token, width)."""
         weight, norm = np.asarray(self._unembedding[rows], np.float64), self.transformer.norm
         if norm is None:
@@ -213,7 +213,7 @@ class TokenCircuits:
                 norms[None] = None
         sums = {key: np.zeros((width, width)) for key in norms}
         for rows in _chunks(self.reader.vocabulary):
-            embedded, unembedded = self._embedded(rows), self._unembedded(rows)
+            embedded, unembedded = self._embeddings(rows), self._unembedding_rows(rows)
             for key, norm in norms.items():
                 sums[key] += np.asarray(embedded if norm is None else norm(embedded), np.float64).T @ unembedded
         return sums
@@ -221,7 +221,7 @@ class TokenCircuits:
     @cached_property
     def _summed_rows(self) -> Numbers:
         """The sum of all rows of the unembedding, (width,)."""
-        return np.asarray(sum(self._unembedded(rows).sum(0) for rows in _chunks(self.reader.vocabulary)))
+        return np.asarray(sum(self._unembedding_rows(rows).sum(0) for rows in _chunks(self.reader.vocabulary)))
 
     def _previous_token(self, block: Encoder) -> Numbers:
         """The mean weight of each head on the previous token where all tokens are the mean embedding, (head,)."""
@@ -245,5 +245,5 @@ def _chunks(count: int) -> Iterator[slice]:
         yield slice(first, min(first + ROWS, count))
 
 
-def _listed(tokens: Sequence[ScoredToken]) -> str:
+def _token_list(tokens: Sequence[ScoredToken]) -> str:
     return ", ".join(f"{token.text} ({token.score:.1f})" for token in tokens)

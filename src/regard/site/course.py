@@ -59,8 +59,8 @@ def with_figures(text: str) -> tuple[str, list[LessonFigure]]:
     """
     figures: list[LessonFigure] = []
 
-    def replace(found: re.Match[str]) -> str:
-        figures.append(LessonFigure(found[1], dict(part.split("=", 1) for part in found[2].split())))
+    def replace(match: re.Match[str]) -> str:
+        figures.append(LessonFigure(match[1], dict(part.split("=", 1) for part in match[2].split())))
         return f"regard-figure-{len(figures) - 1}"
 
     return FIGURE.sub(replace, text), figures

@@ -41,7 +41,7 @@ def write(
     """
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    before = _listed(out)
+    before = _earlier_files(out)
     header = [
         HeaderLink(page.FRONT, "index.html"), HeaderLink("Read", CONTENTS), HeaderLink("Heads", "heads.html"),
         HeaderLink("Learning", "films.html"),
@@ -64,7 +64,7 @@ def write(
     return out / "index.html"
 
 
-def _listed(out: Path) -> set[str]:
+def _earlier_files(out: Path) -> set[str]:
     """The files that an earlier site wrote here, by its manifest; paths that lead out of the folder do not count."""
     try:
         names = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
@@ -112,8 +112,8 @@ def _write_films(
         tell(f"Film of {name}")
         atomic_file.write(out / "films" / f"{name}.html", pieces)
         lines.append(f"- [{name}](films/{name}.html): {about}")
-    found = markdown_page("\n".join(lines), lambda path: path)
-    atomic_file.write(out / "films.html", document(found, "films.html", header, label="Learning"))
+    page = markdown_page("\n".join(lines), lambda path: path)
+    atomic_file.write(out / "films.html", document(page, "films.html", header, label="Learning"))
     return {"films.html", *(f"films/{name}.html" for name in pages)}
 
 
@@ -133,22 +133,22 @@ def _write_documents(out: Path, header: Sequence[HeaderLink], model: Model) -> s
         text = path.read_text(encoding="utf-8")
 
         def address(written: str, source: PurePosixPath = source, target: str = target) -> str | None:
-            leads_to = _resolved(source, written)
+            leads_to = _resolve(source, written)
             return relative(target, _target(leads_to)) if _is_known(documents, leads_to) else None
 
         text, live = without_live(text)
         text, figures = with_figures(text) if source.suffix == ".md" else (text, [])
-        found = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
-        for written in found.targets:
-            leads_to = _resolved(source, written)
+        page = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
+        for written in page.targets:
+            leads_to = _resolve(source, written)
             if leads_to not in seen and _is_known(documents, leads_to):
                 seen.add(leads_to)
                 waiting.append(leads_to)
         (out / target).parent.mkdir(parents=True, exist_ok=True)
         before, after = (links(source, target, live, documents, label) for label in ("Lessons", "Lessons, below"))
-        found = replace(found, body=before + placed(found.body, figures) + after)
+        page = replace(page, body=before + placed(page.body, figures) + after)
         blocks = figure_blocks(figures, model) if figures else ()
-        atomic_file.write(out / target, document(found, target, header, label="Read", figures=blocks))
+        atomic_file.write(out / target, document(page, target, header, label="Read", figures=blocks))
     return {_target(source) for source in seen}
 
 
@@ -161,7 +161,7 @@ def _documents() -> Path:
     raise errors.Unsupported("The documentation is not part of this installation.\nRun `make site` in a checkout.")
 
 
-def _resolved(source: PurePosixPath, written: str) -> PurePosixPath:
+def _resolve(source: PurePosixPath, written: str) -> PurePosixPath:
     return PurePosixPath(os.path.normpath(source.parent / written))
 
 

@@ -152,8 +152,8 @@ def _is_public(scope: Scope) -> bool:
 
 
 def _credential(headers: dict[str, str], scheme: str) -> str:
-    given, _, value = headers.get("authorization", "").partition(" ")
-    return value if given == scheme else ""
+    sent_scheme, _, value = headers.get("authorization", "").partition(" ")
+    return value if sent_scheme == scheme else ""
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
@@ -208,5 +208,5 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode())
+def _same(first: str, second: str) -> bool:
+    return secrets.compare_digest(first.encode(), second.encode())

@@ -54,10 +54,8 @@ class MalformedRequests(logging.Filter):
         """Whether a record is written."""
         if record.levelno != logging.WARNING:
             return True
-        record.msg, record.args = (
-            "Some requests are not HTTP, or ask for what is not served. This is reported once.",
-            (),
-        )
+        record.msg = "Some requests are not HTTP, or ask for what is not served. This is reported once."
+        record.args = ()
         is_first, self.has_reported = not self.has_reported, True
         return is_first
 

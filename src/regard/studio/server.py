@@ -117,7 +117,12 @@ class Studio:
             Route("/jobs/{job}", self._job, methods=["GET"]),
             Route("/jobs/{job}", self._cancel, methods=["DELETE"]),
         ]
-        handlers: Any = {Refused: _refused, RegardError: _problem, HTTPException: _not_found, Exception: _broken}
+        handlers: Any = {
+            Refused: _answer_refusal,
+            RegardError: _answer_problem,
+            HTTPException: _answer_not_found,
+            Exception: _answer_failure,
+        }
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
 
     @asynccontextmanager
@@ -184,7 +189,7 @@ class Studio:
                 token.stop()  # the client may have sent the next text already
                 return self._open_reading(reading)
 
-            return _reply(await self.workers.answer(work, _gone(request), SECONDS) | stored)
+            return _reply(await self.workers.answer(work, _wait_for_disconnect(request), SECONDS) | stored)
 
         def long_work(job: Job) -> dict[str, Any]:
             job.tell(message=f"Loading {name}.")
@@ -251,7 +256,7 @@ class Studio:
 
     async def _open(self, request: Request) -> Response:
         """A file: a saved reading is recognised by its header, anything else is a text."""
-        with _uploaded() as (file, path):
+        with _upload_file() as (file, path):
             start = await _store_body(request, file)
             if not is_saved(start):
                 text = await asyncio.to_thread(_text_in, path)
@@ -265,13 +270,13 @@ class Studio:
                 except RegardError as problem:
                     raise Refused(400, str(problem).replace(str(path), "The file")) from None
 
-            return _reply(await self.workers.answer(work, _gone(request), SECONDS))
+            return _reply(await self.workers.answer(work, _wait_for_disconnect(request), SECONDS))
 
     async def _ask(self, request: Request) -> Response:
         answers = self.sessions.get(request.path_params["reading"])
         question = await _json(request)
         kind = request.path_params["kind"]
-        seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _gone(request)
+        seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _wait_for_disconnect(request)
         frame = await self.workers.answer(lambda token: answers.answer(kind, question, token.stop), gone, seconds)
         return Response(frame, media_type=FRAME)
 
@@ -281,7 +286,9 @@ class Studio:
 
     async def _describe(self, request: Request, name: str) -> dict[str, Any]:
         answers = self.sessions.get(name)
-        description = await self.workers.answer(lambda _token: answers.description(), _gone(request), SECONDS)
+        description = await self.workers.answer(
+            lambda _token: answers.description(), _wait_for_disconnect(request), SECONDS
+        )
         return {"reading": name, "description": description}
 
     async def _close_reading(self, request: Request) -> Response:
@@ -304,7 +311,9 @@ class Studio:
             token.stop()
             return "".join(page.shell(reader))
 
-        return Response(await self.workers.answer(work, _gone(request), SECONDS_WHOLE), media_type="text/html")
+        return Response(
+            await self.workers.answer(work, _wait_for_disconnect(request), SECONDS_WHOLE), media_type="text/html"
+        )
 
     async def _train(self, request: Request) -> Response:
         task = (await _json(request, ("task",))).get("task")
@@ -336,7 +345,7 @@ class Studio:
         after = request.query_params.get("after", "-1")
         if not re.fullmatch(r"-?[0-9]{1,9}", after):
             raise Refused(400, "`after` must be an integer: the step of the last answer.")
-        news, gone = asyncio.ensure_future(job.news(int(after))), asyncio.ensure_future(_gone(request)())
+        news, gone = asyncio.ensure_future(job.news(int(after))), asyncio.ensure_future(_wait_for_disconnect(request)())
         try:
             await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
             if news.done():
@@ -361,22 +370,22 @@ def is_saved(start: bytes) -> bool:
     return start[8:9] == b"{" and metadata_key("reading").encode() in start
 
 
-async def _json(request: Request, known: tuple[str, ...] | None = None) -> Any:
-    """The body as a JSON object; with `known`, only these names are allowed."""
+async def _json(request: Request, names: tuple[str, ...] | None = None) -> Any:
+    """The body as a JSON object; with `names`, only these names are allowed."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refused(415, "Content-Type must be application/json.")
-    body = b"".join([part async for part in _limited(request, MOST_BODY)])
+    body = b"".join([part async for part in _limit_body(request, MOST_BODY)])
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
         raise Refused(400, "The body is not JSON.") from None
     if not isinstance(question, dict):
         raise Refused(400, "The body must be a JSON object.")
-    return question if known is None else params.parameters(question, known)
+    return question if names is None else params.parameters(question, names)
 
 
-async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
+async def _limit_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """The parts of the body, each within a time limit, together within `most` bytes."""
     size = 0
     parts = request.stream()
@@ -394,7 +403,7 @@ async def _limited(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def _uploaded() -> Iterator[tuple[Any, Path]]:
+def _upload_file() -> Iterator[tuple[Any, Path]]:
     """A temporary file and its path; the file has no name on disk, so that a killed process leaves nothing."""
     if Path("/dev/fd").exists():
         with TemporaryFile() as file:
@@ -411,7 +420,7 @@ def _uploaded() -> Iterator[tuple[Any, Path]]:
 async def _store_body(request: Request, file: Any) -> bytes:
     """Write the body to a file; returns its first bytes."""
     start = b""
-    async for part in _limited(request, MOST_FILE):
+    async for part in _limit_body(request, MOST_FILE):
         start += part[: START - len(start)]
         await asyncio.to_thread(file.write, part)
     file.flush()
@@ -428,7 +437,7 @@ def _text_in(path: Path) -> str:
     return params.text("text", text, MOST_TEXT)
 
 
-def _gone(request: Request) -> Callable[[], Awaitable[None]]:
+def _wait_for_disconnect(request: Request) -> Callable[[], Awaitable[None]]:
     """Completes when the client disconnects."""
 
     async def watch() -> None:
@@ -438,29 +447,29 @@ def _gone(request: Request) -> Callable[[], Awaitable[None]]:
     return watch
 
 
-def _reply(found: dict[str, Any], status: int = 200) -> Response:
-    return Response(frames.json_bytes(found), status, media_type="application/json")
+def _reply(content: dict[str, Any], status: int = 200) -> Response:
+    return Response(frames.json_bytes(content), status, media_type="application/json")
 
 
 # Errors
 
 
-def _refused(_request: Request, problem: Exception) -> Response:
+def _answer_refusal(_request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Refused)
     return _reply({"error": str(problem), **problem.details}, problem.status)
 
 
-def _problem(_request: Request, problem: Exception) -> Response:
+def _answer_problem(_request: Request, problem: Exception) -> Response:
     return _reply({"error": str(problem)}, 400)
 
 
-def _not_found(_request: Request, problem: Exception) -> Response:
+def _answer_not_found(_request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     messages = {404: "Not found.", 405: "Method not allowed."}
     return _reply({"error": messages.get(problem.status_code, problem.detail)}, problem.status_code)
 
 
-def _broken(_request: Request, problem: Exception) -> Response:
+def _answer_failure(_request: Request, problem: Exception) -> Response:
     if isinstance(problem, (ClientDisconnect, Cancelled)):
         return Response(status_code=499)
     logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)

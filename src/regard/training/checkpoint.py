@@ -148,9 +148,9 @@ def _check_tensors(path: Path, saved: Mapping[str, Array], expected: Mapping[str
             raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expects}.")
 
 
-def _check_same(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def _check_same(path: Path, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Refuse to resume with other settings: the result would belong to neither run."""
-    for name, value in given.items():  # in their order: the first difference is the cause of others
+    for name, value in settings.items():  # in their order: the first difference is the cause of others
         if saved[name] == value:
             continue
         if name == "recipe":

@@ -340,7 +340,7 @@ def fit(
         if curriculum:
             level = task.levels[min(len(task.levels) - 1, int(step / recipe.steps / RISING * len(task.levels)))]
         batch = task.batch(recipe.batch_at(level, task), seed=seed, step=step, level=level)
-        logits, targets = _scored(network, batch)
+        logits, targets = _scored_logits(network, batch)
         adam.clear()
         functional.cross_entropy(logits, targets).backward()
         adam.step(recipe.rate_at(step), recipe.clip)
@@ -348,7 +348,7 @@ def fit(
             on_step()
 
 
-def _scored(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+def _scored_logits(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     where, targets = torch.from_numpy(batch.targets >= 0), torch.from_numpy(batch.targets)
     return network(torch.from_numpy(batch.tokens), where), targets[where]
 
@@ -356,7 +356,7 @@ def _scored(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 def right_ones(network: nn.Module, batch: Batch) -> Any:
     """Whether the most likely token is the target, for each scored position in reading order."""
     with torch.no_grad():
-        logits, targets = _scored(network, batch)
+        logits, targets = _scored_logits(network, batch)
         return (logits.argmax(dim=-1) == targets).numpy()
 
 

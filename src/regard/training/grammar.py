@@ -79,9 +79,9 @@ class Clause:
     facts: tuple[Fact, ...]
 
 
-def is_held_out(relation: str, one: str, other: str) -> bool:
+def is_held_out(relation: str, first: str, second: str) -> bool:
     """Whether a combination of words is kept for testing: about one of five."""
-    return zlib.crc32(f"{relation} {one} {other}".encode()) % 5 == 0
+    return zlib.crc32(f"{relation} {first} {second}".encode()) % 5 == 0
 
 
 class _Builder:

@@ -223,7 +223,7 @@ class TrainingRun:
         norm = self.optimiser.step(recipe.rate_at(step), recipe.clip) if math.isfinite(loss) else math.nan
         if not math.isfinite(loss) or not math.isfinite(norm):
             what = f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
-            raise self._diverged(what, step + 1, out)
+            raise self._divergence(what, step + 1, out)
         if climbs:
             self.running = MEMORY * self.running + (1 - MEMORY) * right / scored
             if self.running > threshold:
@@ -233,9 +233,9 @@ class TrainingRun:
     def _check_weights(self, out: Path | None) -> None:
         """Before they are measured or saved; a loss or a gradient that is not finite is found at every step."""
         if not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
-            raise self._diverged("weights are no longer finite", self.step, out)
+            raise self._divergence("weights are no longer finite", self.step, out)
 
-    def _diverged(self, what: str, step: int, out: Path | None) -> Diverged:
+    def _divergence(self, what: str, step: int, out: Path | None) -> Diverged:
         kept = f" {out} keeps the last good checkpoint." if out and (out / checkpoint.RUN).exists() else ""
         return Diverged(
             f"Training diverged at step {step:,}: {what}.{kept} Try a `rate` below {self.recipe.rate:g} or a"

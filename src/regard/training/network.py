@@ -148,17 +148,17 @@ class Module(nn.Module):  # type: ignore[misc]
         """As calling the layer; inside torch.autocast in its type, parameters and gradients staying in their own."""
         device = next((parameter.device.type for parameter in self.parameters()), "cpu")
         if not torch.is_autocast_enabled(device):
-            return self._observed(self.layer)(*inputs, **options)
+            return self._with_hooks(self.layer)(*inputs, **options)
         lower = torch.get_autocast_dtype(device)
 
-        def lowered(value: Any) -> Any:
+        def lower_precision(value: Any) -> Any:
             is_float = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
             return value.to(lower) if is_float else value
 
-        options = {name: lowered(value) for name, value in options.items()}
-        return self._observed(self.layer.map(lowered))(*map(lowered, inputs), **options)
+        options = {name: lower_precision(value) for name, value in options.items()}
+        return self._with_hooks(self.layer.map(lower_precision))(*map(lower_precision, inputs), **options)
 
-    def _observed(self, layer: Layer) -> Any:
+    def _with_hooks(self, layer: Layer) -> Any:
         """The layer itself, or one whose parts are called through their modules where anything observes those."""
         watch = sys.modules.get("regard.watch.regard_layers")
         is_watched = watch is not None and watch.is_watched(self)
@@ -171,16 +171,16 @@ class Module(nn.Module):  # type: ignore[misc]
 def _through_modules(layer: Any, module: nn.Module, *, is_root: bool = False) -> Any:
     """A copy of a layer that is called, unless it is the root, through its module, and so are its parts."""
 
-    def changed(value: Any, name: str) -> Any:
+    def change(value: Any, name: str) -> Any:
         if isinstance(value, Layer):
             return _through_modules(value, module.get_submodule(name))
         if isinstance(value, tuple) and any(isinstance(part, Layer) for part in value):
-            return tuple(changed(part, f"{name}.{number}") for number, part in enumerate(value))
+            return tuple(change(part, f"{name}.{number}") for number, part in enumerate(value))
         return value
 
     values = {entry.name: getattr(layer, entry.name) for entry in fields(layer)}
     owners = {name for name, _ in module.named_modules()}
-    copy = replace(layer, **{name: changed(value, name) for name, value in values.items() if name in owners})
+    copy = replace(layer, **{name: change(value, name) for name, value in values.items() if name in owners})
     kind = type(layer)
     methods: dict[str, Any] = {}
     if issubclass(kind, MultiHead):
