@@ -177,7 +177,7 @@ def test_operators_keep_their_promises() -> None:
     for kind, needs_gradient in ((torch.float64, True), (torch.bfloat16, False)):
         queries, keys, values = (array.detach().to(kind).requires_grad_(needs_gradient) for array in arrays(5, 7, True))
         scores = Scores(queries, keys, 0.5, sinks=torch.randn(4, dtype=kind, requires_grad=needs_gradient))
-        fixed, tensors = torch_compile.taken_apart(scores, values, whole=True)
+        fixed, tensors = torch_compile.take_apart(scores, values, whole=True)
         given = (*tensors, fixed.scale, fixed.softcap, fixed.relative_zero, fixed.offset)
         torch.library.opcheck(torch_compile._attend, (*given, True))
         with torch.no_grad():

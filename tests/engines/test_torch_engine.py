@@ -96,8 +96,8 @@ def test_scores_of_ten_thousand_keep_their_weights(draw: Draw) -> None:
 @pytest.fixture
 def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Counts the calls of PyTorch's fused attention."""
-    calls, fused = [], torch_engine._fused
-    monkeypatch.setattr(torch_engine, "_fused", lambda *given: calls.append(given) or fused(*given))
+    calls, fused = [], torch_engine._fused_attention
+    monkeypatch.setattr(torch_engine, "_fused_attention", lambda *given: calls.append(given) or fused(*given))
     return calls
 
 

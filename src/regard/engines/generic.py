@@ -23,8 +23,8 @@ from regard.engines import numpy_arrays, score_parts
 from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.masks import Mask
 
-Place = tuple[slice, slice, slice]  # batch, head, query
-Compute = Callable[[Scores, Place, Array | None], tuple[Array, ...]]
+Span = tuple[slice, slice, slice]  # batch, head, query
+Compute = Callable[[Scores, Span, Array | None], tuple[Array, ...]]
 Result = TypeVar("Result")
 
 
@@ -41,9 +41,9 @@ def exact(function: Callable[..., Result]) -> Callable[..., Result]:
     """A function of scores or arrays, called without warnings; scores are not rounded by automatic casts."""
 
     @wraps(function)
-    def exact(given: Any, *arguments: Any, **options: Any) -> Result:
-        array = given.queries if isinstance(given, Scores) else given
-        result: Result = namespace(array).exactly(function, given, *arguments, **options)
+    def exact(first: Any, *arguments: Any, **options: Any) -> Result:
+        array = first.queries if isinstance(first, Scores) else first
+        result: Result = namespace(array).exactly(function, first, *arguments, **options)
         return result
 
     return exact
@@ -60,7 +60,7 @@ def forward(
     if values is None and not statistics and not top:
         return None, {}
 
-    def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
+    def compute(part: Scores, span: Span, part_values: Array | None) -> tuple[Array, ...]:
         rows = softmax(part)
         statistics_of_rows = _statistics(statistics, part, rows)
         if top:
@@ -87,9 +87,9 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     """Weights transposed times rows."""
     xp = namespace(rows)
 
-    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
-        found, flow = softmax(part), xp.wide(rows[place])
-        return (back_to_keys(found.weights, found, flow, flow.shape[1]),)
+    def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
+        rows_of_part, flow = softmax(part), xp.wide(rows[span])
+        return (back_to_keys(rows_of_part.weights, rows_of_part, flow, flow.shape[1]),)
 
     return cast(in_strips(scores, compute, add=xp.add)[0], rows.dtype)
 
@@ -98,7 +98,7 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 def column_sums(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
 
-    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+    def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         return (softmax(part).weights.sum(axis=2),)
 
     results = in_strips(scores, compute, add=namespace(scores.queries).add)[0]
@@ -114,10 +114,10 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         np.repeat(np.arange(len(edges) - 1), np.diff(edges)) for edges in (row_edges, column_edges)
     )
 
-    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+    def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         weights = softmax(part).weights[..., columns]
         by_column = xp.by_cell(weights, 3, column_cells, len(column_edges) - 1, pool)
-        return (xp.by_cell(by_column, 2, row_cells[place[2]], len(row_edges) - 1, pool),)
+        return (xp.by_cell(by_column, 2, row_cells[span[2]], len(row_edges) - 1, pool),)
 
     add = xp.add if pool == "sum" else xp.maximum
     cells = in_strips(score_parts.of_rows(scores, region), compute, add=add)[0]
@@ -139,13 +139,13 @@ def tile(
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
         chunks = [index[start : start + step] for start in range(0, len(index), step)]
 
-    def compute(part: Scores, place: Place, _: Any) -> tuple[Array, ...]:
+    def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         part_values = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
         return (cast(part_values, wide_type(scores.queries)),)
 
     cut = score_parts.EVERYTHING if is_weight else columns
     chunks_of_rows = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
-    return _joined(chunks_of_rows, 2)[0]
+    return _join(chunks_of_rows, 2)[0]
 
 
 @exact
@@ -157,8 +157,8 @@ def backward(
     inputs = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
     sums = {name: xp.zeros_like(xp.wide(array)) for name, array in inputs.items() if array is not None}
 
-    def compute(part: Scores, place: Place, part_values: Array | None) -> tuple[Array, ...]:
-        rows, part_flow = softmax(part), xp.wide(flow[place])
+    def compute(part: Scores, span: Span, part_values: Array | None) -> tuple[Array, ...]:
+        rows, part_flow = softmax(part), xp.wide(flow[span])
         to_weights = to_keys(part_flow, part_values)  # gradient of the weights
         weighted_flow = (rows.weights * to_weights).sum(axis=-1, keepdims=True)
         clean = xp.all_finite(weighted_flow)  # otherwise NaN or inf may come from hidden keys
@@ -168,11 +168,11 @@ def backward(
         to_weights -= weighted_flow
         to_weights *= rows.weights
         to_scores = to_weights if clean else xp.where(rows.hidden, 0, to_weights)  # gradient of the biased scores
-        _add_options(sums, scores, part, place, to_scores, weighted_flow, rows)
+        _add_options(sums, scores, part, span, to_scores, weighted_flow, rows)
         if scores.softcap:
             to_scores = xp.where(rows.hidden, 0, to_scores * (1 - (at_stage(part, "capped") / scores.softcap) ** 2))
         to_scores *= _in_range(scores.scale, to_scores)
-        of_keys = place[0], score_parts.key_heads(place[1], scores.queries.shape[1], scores.keys.shape[1])
+        of_keys = span[0], score_parts.key_heads(span[1], scores.queries.shape[1], scores.keys.shape[1])
         heads = part.keys.shape[1]
         sums["keys"][of_keys] += back_to_keys(to_scores, rows, xp.wide(part.queries), heads, signed=True)
         sums["values"][of_keys] += back_to_keys(rows.weights, rows, part_flow, heads)
@@ -213,16 +213,16 @@ def in_strips(
                 )
                 for some_rows in _chunks(query, rows)
             ]
-            over_heads.append(_joined(strips, 2, add))
-        over_batch.append(_joined(over_heads, 1))
-    return _joined(over_batch, 0)
+            over_heads.append(_join(strips, 2, add))
+        over_batch.append(_join(over_heads, 1))
+    return _join(over_batch, 0)
 
 
 def _chunks(count: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-def _joined(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array] | None = None) -> tuple[Array, ...]:
+def _join(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array] | None = None) -> tuple[Array, ...]:
     if len(pieces) == 1:
         return pieces[0]
     if add is not None:
@@ -313,10 +313,10 @@ def softmax(scores: Scores) -> Softmax:
 def softmax_rows(score: Array, sinks: Array | None = None, factor: float = 1.0) -> Softmax:
     """The weights of rows of masked scores, (batch, head, query, key), not yet multiplied by `factor`."""
     xp = namespace(score)
-    row_max = xp.amax(xp.detached(score), axis=-1, keepdims=True)
+    row_max = xp.amax(xp.detach(score), axis=-1, keepdims=True)
     if sinks is not None:
         sinks = cast(sinks, score.dtype)[:, None, None]  # (head, 1, 1)
-        row_max = xp.maximum(row_max, xp.detached(sinks))
+        row_max = xp.maximum(row_max, xp.detach(sinks))
     empty = xp.isneginf(row_max)
     level = xp.where(empty, 0, row_max)  # −inf − −inf is NaN
     exponent = score - level
@@ -348,13 +348,13 @@ def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Arr
             natural = xp.at_least_float64(rows.row_max) * rows.factor + xp.at_least_float64(log_sum)
             return xp.where(empty, -xp.inf, natural)[..., 0]
         if name == "entropy":
-            found = (weights * xp.where(weights == 0, 0, log_sum - rows.exponent)).sum(axis=-1)
+            numbers = (weights * xp.where(weights == 0, 0, log_sum - rows.exponent)).sum(axis=-1)
         elif name == "peak":
-            found = xp.amax(weights, axis=-1)
+            numbers = xp.amax(weights, axis=-1)
         else:
             assert name == "distance", name
-            found = (weights * abs(score_parts.distances(scores))).sum(axis=-1)
-        return cast(found, wide_type(scores.queries))
+            numbers = (weights * abs(score_parts.distances(scores))).sum(axis=-1)
+        return cast(numbers, wide_type(scores.queries))
 
     return [statistic(name) for name in names]
 
@@ -362,10 +362,10 @@ def _statistics(names: Sequence[str], scores: Scores, rows: Softmax) -> list[Arr
 def _strongest(rows: Softmax, top: int, kind: Any) -> tuple[Array, Array]:
     """Indices and weights of the `top` keys, ranked by score, because small weights can round to equal ones."""
     xp = namespace(rows.score)
-    index = xp.argsort(-xp.detached(rows.score), axis=-1, stable=True)[..., :top]  # stable: ties to the lower index
+    index = xp.argsort(-xp.detach(rows.score), axis=-1, stable=True)[..., :top]  # stable: ties to the lower index
     weight = cast(xp.take_along(rows.weights, index), kind)
     index = xp.where(xp.take_along(rows.hidden, index), -1, index)
-    return xp.padded(index, top, -1), xp.padded(weight, top, 0)
+    return xp.pad(index, top, -1), xp.pad(weight, top, 0)
 
 
 # Products, with grouped queries: query heads that share a key head are stacked along the queries
@@ -373,29 +373,29 @@ def _strongest(rows: Softmax, top: int, kind: Any) -> tuple[Array, Array]:
 
 def to_keys(rows: Array, keys: Array) -> Array:
     """rows @ keysᵀ for (batch, head, query, size) and (batch, key head, key, size)."""
-    return (_stacked(rows, keys.shape[1]) @ keys.mT).reshape(*rows.shape[:3], keys.shape[2])
+    return (_stack_groups(rows, keys.shape[1]) @ keys.mT).reshape(*rows.shape[:3], keys.shape[2])
 
 
 def from_keys(matrix: Array, rows: Softmax, values: Array, signed: bool = False) -> Array:
     """matrix @ values for (batch, head, query, key) and (batch, key head, key, size)."""
     values, heads = namespace(values).wide(values), values.shape[1]
-    stacked = _stacked(matrix, heads)
+    stacked = _stack_groups(matrix, heads)
     if namespace(values).all_finite(values):
         products = stacked @ values
     else:
-        products = _guarded(stacked, _stacked(rows.hidden, heads), values, signed)
+        products = _product_without_hidden(stacked, _stack_groups(rows.hidden, heads), values, signed)
     return products.reshape(*matrix.shape[:3], values.shape[3])
 
 
 def back_to_keys(matrix: Array, rows: Softmax, flow: Array, heads: int, signed: bool = False) -> Array:
     """matrixᵀ @ flow, summed over the query heads that share each of `heads` key heads."""
-    stacked, flow = _stacked(matrix, heads).mT, _stacked(flow, heads)
+    stacked, flow = _stack_groups(matrix, heads).mT, _stack_groups(flow, heads)
     if namespace(flow).all_finite(flow):
         return stacked @ flow
-    return _guarded(stacked, _stacked(rows.hidden, heads).mT, flow, signed)
+    return _product_without_hidden(stacked, _stack_groups(rows.hidden, heads).mT, flow, signed)
 
 
-def _guarded(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array:
+def _product_without_hidden(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array:
     """matrix @ values in which a hidden value has no influence, not even as NaN: 0 · NaN would be NaN.
 
     Weights are not negative, and one that has become 0 is still a small positive number. With `signed`, the matrix has
@@ -405,21 +405,21 @@ def _guarded(matrix: Array, hidden: Array, values: Array, signed: bool) -> Array
     result = matrix @ xp.where(xp.isfinite(values), values, 0)
     odd = cast(xp.concat([values == xp.inf, values == -xp.inf, xp.isnan(values)], -1), result.dtype)
 
-    def reached(by: Array) -> tuple[Array, Array, Array]:
+    def reached_outputs(by: Array) -> tuple[Array, Array, Array]:
         reaches = cast(by & ~hidden, result.dtype) @ odd > 0
         return reaches[..., :size], reaches[..., size : 2 * size], reaches[..., 2 * size :]
 
-    above, below, unknown = reached(matrix > 0 if signed else ~hidden)
+    above, below, unknown = reached_outputs(matrix > 0 if signed else ~hidden)
     if signed:
-        turned_below, turned_above, turned_unknown = reached(matrix < 0)
+        turned_below, turned_above, turned_unknown = reached_outputs(matrix < 0)
         above, below, unknown = above | turned_above, below | turned_below, unknown | turned_unknown
-        for keys in reached(matrix == 0):
+        for keys in reached_outputs(matrix == 0):
             unknown = unknown | keys
     result = result + xp.where(above, xp.inf, 0.0) - xp.where(below, xp.inf, 0.0)
     return xp.where(unknown, xp.nan, result)
 
 
-def _stacked(rows: Array, heads: int) -> Array:
+def _stack_groups(rows: Array, heads: int) -> Array:
     """(batch, key head · group, query, x) as (batch, key head, group · query, x)."""
     batch, all_heads, query, last = rows.shape
     return rows if all_heads == heads else rows.reshape(batch, heads, all_heads // heads * query, last)
@@ -432,7 +432,7 @@ def _add_options(
     sums: dict[str, Array],
     scores: Scores,
     part: Scores,
-    place: Place,
+    span: Span,
     to_scores: Array,
     weighted_flow: Array,
     rows: Softmax,
@@ -441,7 +441,7 @@ def _add_options(
     xp = namespace(to_scores)
     if "bias" in sums:
         total = sums["bias"]
-        where = tuple(slice(None) if total.shape[axis] == 1 else place[axis] for axis in range(3))
+        where = tuple(slice(None) if total.shape[axis] == 1 else span[axis] for axis in range(3))
         shared = tuple(axis for axis in range(4) if total.shape[axis] == 1)
         total[where] += to_scores.sum(axis=shared, keepdims=True) if shared else to_scores
     if "relative" in sums:
@@ -449,11 +449,11 @@ def _add_options(
         index = score_parts.distances(part) + scores.relative_zero  # (batch or 1, 1, query, key)
         index = xp.broadcast_to(index[:, 0], (to_scores.shape[0], *to_scores.shape[2:])).reshape(-1)
         by_head = to_scores.swapaxes(0, 1).reshape(to_scores.shape[1], -1)  # (head, batch · query · key)
-        of_heads = place[1] if total.shape[0] > 1 else slice(None)
+        of_heads = span[1] if total.shape[0] > 1 else slice(None)
         by_head = by_head if total.shape[0] > 1 else by_head.sum(axis=0, keepdims=True)
         total[of_heads] += xp.by_index(by_head, index, total.shape[1])
     if "sinks" in sums and rows.sink is not None:
-        sums["sinks"][place[1]] -= (rows.sink * weighted_flow).sum(axis=(0, 2, 3))
+        sums["sinks"][span[1]] -= (rows.sink * weighted_flow).sum(axis=(0, 2, 3))
 
 
 # Layers

@@ -30,7 +30,7 @@ def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
     size = math.prod(shape) * kind.itemsize
     if size < LEAST:
         return np.empty(shape, kind)
-    return np.asarray(MemoryBlock(_rounded(size)))[:size].view(kind).reshape(shape)
+    return np.asarray(MemoryBlock(_round_up(size)))[:size].view(kind).reshape(shape)
 
 
 class FreeList:
@@ -109,10 +109,10 @@ def of_machine(root: Path = Path("/")) -> int:
 MemoryBlock.free = FreeList(min(MOST, of_machine() // 16))
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
     """Rounded up to one of eight steps between powers of two, so that arrays of similar sizes share memory.
 
-    >>> _rounded(1000), _rounded(1025)
+    >>> _round_up(1000), _round_up(1025)
     (1024, 1152)
     """
     step = 1 << max(size.bit_length() - 4, 0)

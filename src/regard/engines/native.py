@@ -45,7 +45,7 @@ def forward(
     shape = queries.shape[:3]
     output = None if values is None else result_like(queries, values.shape[3], values.dtype)
     if not statistics and not top and (scores.visible is None or scores.visible.rest is None):
-        _core.forward(held(scores), readable(values), readable(output))
+        _core.forward(kernel_scores(scores), readable(values), readable(output))
         return output, {}
     kind = computing(queries)
     results = {name: np.empty(shape, DOUBLE if name == "logsumexp" else kind) for name in statistics}
@@ -56,7 +56,7 @@ def forward(
         whole = rows == score_parts.EVERYTHING
         target = results if whole else {name: np.empty_like(array[:, :, rows]) for name, array in results.items()}
         part = None if output is None else output[:, :, rows]
-        _core.forward(held(strip), readable(values), readable(part), **target, top=top)
+        _core.forward(kernel_scores(strip), readable(values), readable(part), **target, top=top)
         if not whole:
             for name, array in target.items():
                 results[name][:, :, rows] = array
@@ -69,13 +69,13 @@ product = _core.product  # checks, allocates and computes; tensors too
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
     """Weights transposed times rows."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
-    return _summed(
+    return _sum_strips(
         scores,
         state,
         shape,
         rows.dtype,
-        lambda strip, row_max, row_sum, place, target: _core.backflow(
-            held(strip), row_max, row_sum, readable(rows[:, :, place]), readable(target)
+        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
+            kernel_scores(strip), row_max, row_sum, readable(rows[:, :, rows_of_strip]), readable(target)
         ),
     )
 
@@ -83,12 +83,14 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 def column_sums(scores: Scores, state: RowState) -> Array:
     """Column sums of the weights."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
-    return _summed(
+    return _sum_strips(
         scores,
         state,
         shape,
         computing(scores.queries),
-        lambda strip, row_max, row_sum, place, target: _core.backflow(held(strip), row_max, row_sum, None, target),
+        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
+            kernel_scores(strip), row_max, row_sum, None, target
+        ),
     )[..., 0]
 
 
@@ -102,7 +104,9 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         target = empty(shape, kind)
         start, stop, _ = rows.indices(scores.queries.shape[2])
         edges = np.clip(row_edges, start, stop) - start
-        _core.pooled(held(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", target)
+        _core.pooled(
+            kernel_scores(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", target
+        )
         result = target if result is None else (np.add if pool == "sum" else np.maximum)(result, target, out=result)
     return np.zeros(shape, kind) if result is None else result
 
@@ -121,7 +125,7 @@ def tile(
         whole = some == score_parts.EVERYTHING
         target = result if whole else np.empty_like(result[:, :, some])
         row_max, row_sum = (None, None) if state is None else state_rows(scores, state[:, :, some])
-        _core.tile(held(strip), row_max, row_sum, STAGES.index(stage), target)
+        _core.tile(kernel_scores(strip), row_max, row_sum, STAGES.index(stage), target)
         if not whole:
             result[:, :, some] = target
     return result
@@ -152,7 +156,7 @@ def wide_gradients(
         part_sinks = np.zeros_like(sinks) if "sinks" in wanted else None
         bias = options.get("bias")
         _core.backward(
-            held(strip),
+            kernel_scores(strip),
             readable(values),
             readable(output[:, :, rows]),
             *state_rows(scores, state[:, :, rows]),
@@ -269,7 +273,7 @@ def word_choices(weights: Array, edges: Array, counts: Array, aside: Array) -> A
 # Arguments of the kernel
 
 
-def held(scores: Scores) -> Any:
+def kernel_scores(scores: Scores) -> Any:
     """The scores as the kernel takes them."""
     visible, sinks = scores.visible, scores.sinks
     queries, keys = readable(scores.queries), readable(scores.keys)
@@ -378,7 +382,7 @@ def _flat(x: Array) -> Any:
     return readable(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def _summed(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
+def _sum_strips(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
     """Results of strips, added up."""
     result: Array | None = None
     for rows, strip in strips(scores):

@@ -40,7 +40,7 @@ at_least_float64 = wide
 # Counterparts of what PyTorch needs for gradients, graphs and tensors of unknown content
 
 
-def detached(array: Array) -> Array:
+def detach(array: Array) -> Array:
     """Detached from the autograd graph."""
     return array
 
@@ -60,9 +60,9 @@ def in_one_graph() -> bool:
     return False
 
 
-def of_strip(compute: Callable[..., Any], *given: Any) -> Any:
+def of_strip(compute: Callable[..., Any], *arguments: Any) -> Any:
     """`compute` for one of several strips."""
-    return compute(*given)
+    return compute(*arguments)
 
 
 # Indices
@@ -73,7 +73,7 @@ def take_along(array: Array, index: Array) -> Array:
     return np.take_along_axis(array, index, axis=-1)
 
 
-def padded(array: Array, count: int, fill: int) -> Array:
+def pad(array: Array, count: int, fill: int) -> Array:
     """The last axis padded to `count`."""
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, count - array.shape[-1])], constant_values=fill)
 

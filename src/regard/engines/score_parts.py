@@ -75,12 +75,12 @@ def lattice(scores: Scores, rows: Index, columns: Index) -> Scores:
         bias=bias,
         relative=None,
         relative_zero=0,
-        visible=None if scores.visible is None else seen_part(scores.visible, rows, columns),
+        visible=None if scores.visible is None else visible_part(scores.visible, rows, columns),
         offset=0,
     )
 
 
-def seen_part(visible: Visible, rows: Index, columns: Index) -> Visible:
+def visible_part(visible: Visible, rows: Index, columns: Index) -> Visible:
     """Which of some keys some queries see: as intervals if those still can express it, otherwise as an array."""
     if isinstance(rows, slice) and isinstance(columns, slice) and columns == EVERYTHING:
         return visible.rows(rows)

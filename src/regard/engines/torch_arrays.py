@@ -28,12 +28,12 @@ no_grad = torch.no_grad
 are_transforms_active = torch._C._are_functorch_transforms_active
 
 
-def followed(*tensors: Tensor | None) -> bool:
+def must_record(*tensors: Tensor | None) -> bool:
     """Whether PyTorch has to see every operation: it compiles, transforms, or needs gradients of one of these."""
-    return torch.compiler.is_compiling() or are_transforms_active() or differentiated(*tensors)
+    return torch.compiler.is_compiling() or are_transforms_active() or needs_gradients(*tensors)
 
 
-def differentiated(*tensors: Tensor | None) -> bool:
+def needs_gradients(*tensors: Tensor | None) -> bool:
     """Whether PyTorch needs gradients of one of these, in reverse or forward mode."""
     if forward_ad._current_level >= 0:
         return True
@@ -46,7 +46,7 @@ def differentiated(*tensors: Tensor | None) -> bool:
     return False
 
 
-def transformed() -> bool:
+def in_transform() -> bool:
     """Whether a transform of `torch.func` or forward-mode differentiation is active, outside of the compiler."""
     if torch.compiler.is_compiling():
         return False
@@ -70,19 +70,19 @@ def tensors_of(scores: Scores) -> tuple[Tensor | None, ...]:
 
 def content_unknown() -> bool:
     """Whether no decision may depend on the content of a tensor."""
-    return bool(torch.compiler.is_compiling()) or transformed()
+    return bool(torch.compiler.is_compiling()) or in_transform()
 
 
-def exactly(function: Callable[..., Any], given: Any, *arguments: Any, **options: Any) -> Any:
+def exactly(function: Callable[..., Any], first: Any, *arguments: Any, **options: Any) -> Any:
     """Call a function; if it takes scores, without autocast, which would round them to 16 bits."""
-    if isinstance(given, Scores):
-        device = given.queries.device.type
+    if isinstance(first, Scores):
+        device = first.queries.device.type
         if device == "meta":
             raise errors.unsupported("Attention on the meta device", "Its tensors hold no numbers: use another device.")
         if torch.is_autocast_enabled(device):
             with torch.autocast(device, enabled=False):
-                return function(given, *arguments, **options)
-    return function(given, *arguments, **options)
+                return function(first, *arguments, **options)
+    return function(first, *arguments, **options)
 
 
 # Types
@@ -106,12 +106,12 @@ def exact_type(device: Any) -> torch.dtype:
 # Gradients, graphs and tensors of unknown content
 
 
-def detached(array: Tensor) -> Tensor:
+def detach(array: Tensor) -> Tensor:
     return array.detach()
 
 
 def without_unseen(keys: Tensor, seen: Tensor) -> Tensor:
-    if not (any_gradient(keys) or transformed()):
+    if not (any_gradient(keys) or in_transform()):
         return keys
     seen_at_all = seen.any(dim=2).any(dim=1)[:, None, :, None]  # (batch or 1, 1, key, 1)
     return torch.where(seen_at_all, keys, 0)  # NaN times a gradient of 0 would still be NaN
@@ -125,11 +125,11 @@ def in_one_graph() -> bool:
     return bool(torch.compiler.is_compiling())  # one graph for all lengths: a loop would be unrolled for one of them
 
 
-def of_strip(compute: Callable[..., Any], part: Scores, place: Any, values: Tensor | None) -> Any:
+def of_strip(compute: Callable[..., Any], part: Scores, span: Any, values: Tensor | None) -> Any:
     """The backward pass recomputes each strip: kept, all strips together would be the whole matrix."""
-    if any_gradient(values, *tensors_of(part)) and not transformed():
-        return checkpoint(compute, part, place, values, use_reentrant=False, preserve_rng_state=False)
-    return compute(part, place, values)
+    if any_gradient(values, *tensors_of(part)) and not in_transform():
+        return checkpoint(compute, part, span, values, use_reentrant=False, preserve_rng_state=False)
+    return compute(part, span, values)
 
 
 # Indices
@@ -139,7 +139,7 @@ def take_along(array: Tensor, index: Tensor) -> Tensor:
     return array.gather(-1, index)
 
 
-def padded(array: Tensor, count: int, fill: int) -> Tensor:
+def pad(array: Tensor, count: int, fill: int) -> Tensor:
     return functional.pad(array, (0, count - array.shape[-1]), value=fill)
 
 

@@ -15,8 +15,8 @@ from regard import errors
 from regard.engines import generic, torch_compile
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
-from regard.engines.torch_arrays import in_forward_mode, transformed
-from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, taken_apart
+from regard.engines.torch_arrays import in_forward_mode, in_transform
+from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, take_apart
 from regard.engines.torch_threads import BORROWED
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # instead of the tensors of a flattened mask
@@ -31,8 +31,8 @@ def forward(
     if in_forward_mode():
         return generic.forward(scores, values, statistics, top)
     output: Tensor | None = None
-    if values is not None and transformed():
-        fixed, tensors = taken_apart(scores, values, whole=True)
+    if values is not None and in_transform():
+        fixed, tensors = take_apart(scores, values, whole=True)
         output = AttendTransformed.apply(fixed, *tensors)[0]
     elif values is not None:
         output = Attend.apply(scores, scores.queries, scores.keys, values, scores.bias, scores.relative, scores.sinks)
@@ -60,7 +60,7 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         *tensors, output, row_max, row_sum = ctx.saved_tensors
         needed = ctx.needs_input_grad
         optional = tuple(name for name, need in zip(OPTIONAL, needed[4:], strict=True) if need)
-        if torch.is_grad_enabled() or transformed():
+        if torch.is_grad_enabled() or in_transform():
             everything = (*tensors, *MASK_IS_FIXED, output, row_max, row_sum, flow)
             gradients = dict(
                 zip((*ALWAYS, *optional), BackwardFunction.apply(ctx.fixed, optional, *everything), strict=True)
@@ -88,7 +88,7 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
 
 def split_heads(rows: Tensor, widths: Sequence[int], heads: Sequence[int]) -> tuple[Tensor, ...]:
     """(…, token, sum of widths) → for each width a view (…, head, token, width / head)."""
-    if torch.compiler.is_compiling() or transformed():
+    if torch.compiler.is_compiling() or in_transform():
         return _heads_of(rows, widths, heads)
     parts: tuple[Tensor, ...] = SplitHeads.apply(rows, widths, heads)
     return parts
@@ -170,10 +170,12 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     def vmap(info: Any, in_dims: tuple[Any, ...], fixed: Fixed, *tensors: Tensor | None) -> Any:
         joined = _with_batch(info.batch_size, tensors, in_dims[1:])
         if joined is None:
-            found = _one_by_one(info.batch_size, tensors, in_dims[1:], lambda one: AttendTransformed.apply(fixed, *one))
+            results = _one_by_one(
+                info.batch_size, tensors, in_dims[1:], lambda one: AttendTransformed.apply(fixed, *one)
+            )
         else:
-            found = tuple(_apart(array, info.batch_size) for array in AttendTransformed.apply(fixed, *joined))
-        return found, (0, 0, 0)
+            results = tuple(_apart(array, info.batch_size) for array in AttendTransformed.apply(fixed, *joined))
+        return results, (0, 0, 0)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -212,12 +214,12 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
     ) -> Any:
         joined = None if wanted else _with_batch(info.batch_size, tensors, in_dims[2:])
         if joined is None:
-            found = _one_by_one(
+            results = _one_by_one(
                 info.batch_size, tensors, in_dims[2:], lambda one: BackwardFunction.apply(fixed, wanted, *one)
             )
         else:
-            found = tuple(_apart(array, info.batch_size) for array in BackwardFunction.apply(fixed, wanted, *joined))
-        return found, (0,) * len(found)
+            results = tuple(_apart(array, info.batch_size) for array in BackwardFunction.apply(fixed, wanted, *joined))
+        return results, (0,) * len(results)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:

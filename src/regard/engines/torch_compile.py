@@ -41,7 +41,7 @@ class Fixed:
     visible: Visible | None = None
 
 
-def taken_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
+def take_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tuple[Fixed, Tensors]:
     """The fixed parts and all tensors; with `whole`, masks are tensors too, O(n²) if they are not intervals."""
     offset, offsets = (0, scores.offset) if whole and isinstance(scores.offset, Tensor) else (scores.offset, None)
     mask: Tensor | None = None
@@ -117,30 +117,30 @@ def forward(
 
 
 def _arguments(scores: Scores, values: Tensor | None) -> tuple[Any, ...]:
-    fixed, tensors = taken_apart(scores, values, whole=True)
+    fixed, tensors = take_apart(scores, values, whole=True)
     return (*tensors, fixed.scale, fixed.softcap, fixed.relative_zero, fixed.offset)
 
 
-def _put_together(given: tuple[Any, ...]) -> tuple[Scores, Any]:
-    return put_together(Fixed(*given[_TENSORS : _TENSORS + 4]), given[:_TENSORS])
+def _put_together(arguments: tuple[Any, ...]) -> tuple[Scores, Any]:
+    return put_together(Fixed(*arguments[_TENSORS : _TENSORS + 4]), arguments[:_TENSORS])
 
 
 # Outputs
 
 
-def _outputs(*given: Any) -> tuple[Tensor, ...]:
+def _outputs(*arguments: Any) -> tuple[Tensor, ...]:
     """Outputs and, if kept for the gradients, the row state."""
-    scores, values = _put_together(given)
-    keep = given[-1]
+    scores, values = _put_together(arguments)
+    keep = arguments[-1]
     output, row_state = engine_for(values).forward(scores, values, ROW_STATE if keep else ())
     assert output is not None
     state = (row_state[name] if keep else wide(values).new_empty(0) for name in ROW_STATE)
     return tuple(array.contiguous() for array in (output, *state))
 
 
-def _outputs_promised(*given: Any) -> tuple[Tensor, ...]:
-    queries, values = given[0], given[2]
-    kept = queries.shape[:3] if given[-1] else (0,)
+def _outputs_promised(*arguments: Any) -> tuple[Tensor, ...]:
+    queries, values = arguments[0], arguments[2]
+    kept = queries.shape[:3] if arguments[-1] else (0,)
     return (
         values.new_empty((*queries.shape[:3], values.shape[3])),
         *(queries.new_empty(kept, dtype=wide(queries).dtype) for _ in ROW_STATE),
@@ -171,19 +171,19 @@ _attend.register_autograd(_flow_back, setup_context=_keep)
 # Gradients
 
 
-def _all_gradients(*given: Any) -> tuple[Tensor, ...]:
+def _all_gradients(*arguments: Any) -> tuple[Tensor, ...]:
     """Gradients of queries, keys, values, and of the optional ones: empty unless wanted."""
-    scores, values = _put_together(given)
-    output, row_max, row_sum, flow = given[_TENSORS + 4 : _TENSORS + 8]
-    optional_names = tuple(name for name, want in zip(OPTIONAL, given[-3:], strict=True) if want)
+    scores, values = _put_together(arguments)
+    output, row_max, row_sum, flow = arguments[_TENSORS + 4 : _TENSORS + 8]
+    optional_names = tuple(name for name, want in zip(OPTIONAL, arguments[-3:], strict=True) if want)
     gradients = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, optional_names)
     optional = (getattr(gradients, name) if name in optional_names else values.new_empty(0) for name in OPTIONAL)
     return tuple(gradient.contiguous() for gradient in (gradients.queries, gradients.keys, gradients.values, *optional))
 
 
-def _gradients_promised(*given: Any) -> tuple[Tensor, ...]:
-    tensors = dict(zip(NAMES, given, strict=False))
-    optional = dict(zip(OPTIONAL, given[-3:], strict=True))
+def _gradients_promised(*arguments: Any) -> tuple[Tensor, ...]:
+    tensors = dict(zip(NAMES, arguments, strict=False))
+    optional = dict(zip(OPTIONAL, arguments[-3:], strict=True))
     return tuple(
         tensors[name].new_empty(tensors[name].shape) if optional.get(name, True) else tensors["values"].new_empty(0)
         for name in (*ALWAYS, *OPTIONAL)
@@ -203,29 +203,29 @@ _gradients.register_fake(_gradients_promised)
 # Statistics, without gradients
 
 
-def _row_statistics(*given: Any) -> list[Tensor]:
+def _row_statistics(*arguments: Any) -> list[Tensor]:
     """Outputs, or an empty tensor without values; then statistics in the order asked for."""
-    scores, values = _put_together(given)
-    statistics, top = _asked_for(given)
+    scores, values = _put_together(arguments)
+    statistics, top = _statistics_and_top(arguments)
     output, results = engine_for(scores.queries).forward(scores, values, statistics, top)
     output = scores.queries.new_empty(0) if output is None else output
     return [array.contiguous() for array in (output, *(results[name] for name in names(statistics, top)))]
 
 
-def _row_statistics_promised(*given: Any) -> list[Tensor]:
-    queries, values = given[0], given[2]
-    statistics, top = _asked_for(given)
+def _row_statistics_promised(*arguments: Any) -> list[Tensor]:
+    queries, values = arguments[0], arguments[2]
+    statistics, top = _statistics_and_top(arguments)
     kinds = {name: wide(queries).dtype for name in names(statistics, top)}
     kinds.update(logsumexp=exact_type(queries.device), top_index=torch.int64)
     rows = tuple(queries.shape[:3])
-    found = [
+    promised = [
         queries.new_empty((*rows, top) if "top" in name else rows, dtype=kinds[name]) for name in names(statistics, top)
     ]
-    return [queries.new_empty(0) if values is None else values.new_empty((*rows, values.shape[3])), *found]
+    return [queries.new_empty(0) if values is None else values.new_empty((*rows, values.shape[3])), *promised]
 
 
-def _asked_for(given: tuple[Any, ...]) -> tuple[tuple[str, ...], int]:
-    return tuple(given[-2].split(",")) if given[-2] else (), given[-1]
+def _statistics_and_top(arguments: tuple[Any, ...]) -> tuple[tuple[str, ...], int]:
+    return tuple(arguments[-2].split(",")) if arguments[-2] else (), arguments[-1]
 
 
 _statistics = torch.library.custom_op(

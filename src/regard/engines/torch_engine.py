@@ -25,7 +25,7 @@ from regard.engines.generic import (  # noqa: F401
     tile,
 )
 from regard.engines.interface import Scores
-from regard.engines.torch_arrays import content_unknown, followed, tensors_of
+from regard.engines.torch_arrays import content_unknown, must_record, tensors_of
 from regard.masks.intervals import on
 
 OVERFLOW = 1e37  # no sum of products below this overflows in single precision, whatever its order
@@ -38,8 +38,8 @@ def forward(
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """Outputs and row statistics."""
     if values is not None and not statistics and not top and _fuses(scores, values):
-        return _fused(scores, values), {}
-    if followed(values, *tensors_of(scores)):
+        return _fused_attention(scores, values), {}
+    if must_record(values, *tensors_of(scores)):
         return torch_autograd.forward(scores, values, statistics, top)
     return generic.forward(scores, values, statistics, top)
 
@@ -81,7 +81,7 @@ def _is_causal(scores: Scores) -> bool:
     return not bool((visible.first != 0).any()) and not bool((visible.last != last).any())
 
 
-def _fused(scores: Scores, values: Tensor) -> Tensor:
+def _fused_attention(scores: Scores, values: Tensor) -> Tensor:
     return functional.scaled_dot_product_attention(
         scores.queries,
         scores.keys,

@@ -18,7 +18,7 @@ from torch.nn import functional
 from regard import _core, errors
 from regard.engines import generic, native, score_parts, torch_autograd
 from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
-from regard.engines.torch_arrays import ACTIVATION, differentiated, followed, tensors_of, transformed
+from regard.engines.torch_arrays import ACTIVATION, in_transform, must_record, needs_gradients, tensors_of
 from regard.engines.torch_threads import BORROWED
 from regard.masks import Visible
 from regard.masks.intervals import Index
@@ -34,12 +34,14 @@ def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     """Outputs and row statistics, in one pass."""
-    if followed(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
+    if must_record(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_autograd.forward(scores, values, statistics, top)
     if values is not None and statistics in ((), ROW_STATE) and not top and not _is_lazy(scores.visible):
         output = _result_like(scores.queries, values.shape[3], values.dtype)
         state = {name: torch.empty(scores.queries.shape[:3], dtype=_computing(values)) for name in statistics}
-        _core.forward(_held(scores), handed(values), handed(output), *map(handed, state.values()))
+        _core.forward(
+            _kernel_scores(scores), kernel_array(values), kernel_array(output), *map(kernel_array, state.values())
+        )
         return output, state
     output, rows = native.forward(in_numpy(scores), None if values is None else view(values), statistics, top)
     if rows:
@@ -54,8 +56,8 @@ def _gradients(scores: Scores, values: Tensor, output: Tensor, state: RowState, 
     """Gradients of queries, keys and values."""
     gradients = _empty_like_views((scores.queries, scores.keys, values), _computing(values))
     rows = (array.to(_computing(values)).contiguous() for array in (state.row_max, state.row_sum))
-    arrays = [handed(array) for array in (values, output, *rows, flow)]
-    _core.backward(_held(scores), *arrays, *map(handed, gradients))
+    arrays = [kernel_array(array) for array in (values, output, *rows, flow)]
+    _core.backward(_kernel_scores(scores), *arrays, *map(kernel_array, gradients))
     queries, keys, of_values = (array.to(values.dtype) for array in gradients)
     return Gradients(queries, keys, of_values)
 
@@ -91,23 +93,23 @@ def _computing(values: Tensor) -> torch.dtype:
     return torch.float64 if values.dtype is torch.float64 else torch.float32
 
 
-def _held(scores: Scores) -> Any:
+def _kernel_scores(scores: Scores) -> Any:
     if not _is_plain(scores):
-        return native.held(in_numpy(scores))
-    queries, keys, visible = handed(scores.queries), handed(scores.keys), scores.visible
+        return native.kernel_scores(in_numpy(scores))
+    queries, keys, visible = kernel_array(scores.queries), kernel_array(scores.keys), scores.visible
     if visible is None:
         return _core.Scores(queries, keys, scores.scale)
     return _core.Scores(queries, keys, scores.scale, first=visible.first, last=visible.last)
 
 
-def handed(tensor: Tensor) -> Any:
+def kernel_array(tensor: Tensor) -> Any:
     """As the kernel takes it: the tensor itself if PyTorch has the DLPack exchange API, otherwise a NumPy view."""
     return tensor if DIRECT and type(tensor) in OWN and not tensor.is_neg() else view(tensor)
 
 
 def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     """Weights transposed times rows."""
-    if followed(*tensors_in(state), rows, *tensors_of(scores)):
+    if must_record(*tensors_in(state), rows, *tensors_of(scores)):
         return generic.backflow(scores, state, rows)
     wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums over strips are rounded once
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
@@ -115,14 +117,14 @@ def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
 
 def column_sums(scores: Scores, state: RowState) -> Tensor:
     """Column sums of the weights."""
-    if followed(*tensors_in(state), *tensors_of(scores)):
+    if must_record(*tensors_in(state), *tensors_of(scores)):
         return generic.column_sums(scores, state)
     return torch.from_numpy(native.column_sums(in_numpy(scores), _state(state)))
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
     """Sum or largest weight of every cell."""
-    if followed(*tensors_in(state), *tensors_of(scores)):
+    if must_record(*tensors_in(state), *tensors_of(scores)):
         return generic.pooled(scores, state, row_edges, column_edges, pool)
     return torch.from_numpy(native.pooled(in_numpy(scores), _state(state), row_edges, column_edges, pool))
 
@@ -135,7 +137,7 @@ def tile(
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Tensor:
     """Some queries and keys of the matrix at one stage."""
-    if followed(*tensors_in(state), *tensors_of(scores)):
+    if must_record(*tensors_in(state), *tensors_of(scores)):
         return generic.tile(scores, state, stage, rows, columns)
     return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage, rows, columns))
 
@@ -156,12 +158,12 @@ def _layer(name: str) -> Any:
     """A function of layers on NumPy views, or by the generic engine while PyTorch differentiates or transforms."""
     native_layer, generic_layer = getattr(native, name), getattr(generic, name)
 
-    def layer(*given: Any, **options: Any) -> Tensor:
-        if followed(*(part for part in (*given, *options.values()) if isinstance(part, Tensor))):
-            recorded: Tensor = generic_layer(*given, **options)
+    def layer(*arguments: Any, **options: Any) -> Tensor:
+        if must_record(*(part for part in (*arguments, *options.values()) if isinstance(part, Tensor))):
+            recorded: Tensor = generic_layer(*arguments, **options)
             return recorded
         named = {name: view(part) if isinstance(part, Tensor) else part for name, part in options.items()}
-        return tensor(native_layer(*(view(part) if isinstance(part, Tensor) else part for part in given), **named))
+        return tensor(native_layer(*(view(part) if isinstance(part, Tensor) else part for part in arguments), **named))
 
     return layer
 
@@ -177,8 +179,8 @@ def _is_learned(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         and weight.dtype is dtype
         and (bias is None or bias.dtype is dtype)
         and not torch.compiler.is_compiling()
-        and not transformed()
-        and differentiated(x, weight, bias)
+        and not in_transform()
+        and needs_gradients(x, weight, bias)
     )
 
 
@@ -216,7 +218,7 @@ class Activated(torch.autograd.Function):  # type: ignore[misc]
         x = x.contiguous()
         ctx.save_for_backward(x)
         ctx.activation = activation
-        return _activated(x, activation)
+        return _apply_activation(x, activation)
 
     @staticmethod
     def backward(ctx: Any, flow: Tensor) -> tuple[Tensor, None]:
@@ -225,16 +227,18 @@ class Activated(torch.autograd.Function):  # type: ignore[misc]
             with torch.enable_grad():
                 inner = x if x.requires_grad else x.detach().requires_grad_()
                 return torch.autograd.grad(ACTIVATION[ctx.activation](inner), inner, flow, create_graph=True)[0], None
-        return _activated(x, ctx.activation, flow.contiguous()), None
+        return _apply_activation(x, ctx.activation, flow.contiguous()), None
 
 
-def _activated(x: Tensor, activation: str, flow: Tensor | None = None) -> Tensor:
+def _apply_activation(x: Tensor, activation: str, flow: Tensor | None = None) -> Tensor:
     """f(x), f one of SLOPED, of contiguous tensors; with `flow`, the gradient of the output, flow · f′(x)."""
     output = torch.empty_like(x)
     if x.numel():
-        flow_array = None if flow is None else handed(flow.view(-1))
+        flow_array = None if flow is None else kernel_array(flow.view(-1))
         with BORROWED:
-            _core.activate(handed(x.view(-1)), handed(output.view(-1)), native.activation_code(activation), flow_array)
+            _core.activate(
+                kernel_array(x.view(-1)), kernel_array(output.view(-1)), native.activation_code(activation), flow_array
+            )
     return output
 
 
