@@ -104,7 +104,7 @@ def dot(left: Any, right: Any, full: bool = False, show: Show = number) -> str:
 
 
 def softmax_line(
-    scores: Any, place: int, sink: float | None = None, full: bool = False, show: Show = number
+    scores: Any, index: int, sink: float | None = None, full: bool = False, show: Show = number
 ) -> tuple[str, float]:
     """The softmax of one score among those of its row, up to its result, and what was subtracted from every score.
 
@@ -118,7 +118,7 @@ def softmax_line(
     less = float(logits.max()) if np.abs(logits).max() > LARGE else 0.0
     with np.errstate(all="ignore"):  # a score of ∞ gives NaN, as it does in the weights
         powers = np.exp(logits - less)
-        mine = float(scores[place] - less)
+        mine = float(scores[index] - less)
         written = shortened([power(score - less, show) for score in seen], full)
         if sink is not None:
             written.append(f"{power(sink - less, show)} of the sink")

@@ -99,10 +99,10 @@ def _heads(queries: Array, keys: Array, values: Array, rows: slice) -> tuple[Arr
     """One sequence's queries, keys and values, with shared key heads repeated for each query head."""
     queries, keys = four_axes(queries)[0][:, rows], four_axes(keys)[0]
     group = queries.shape[0] // keys.shape[0]
-    return queries, _repeated(keys, group), _repeated(values[0], group)
+    return queries, _repeat(keys, group), _repeat(values[0], group)
 
 
-def _repeated(array: Array, times: int) -> Array:
+def _repeat(array: Array, times: int) -> Array:
     if times == 1:
         return array
     return array.repeat_interleave(times, 0) if arrays.is_tensor(array) else np.repeat(array, times, 0)

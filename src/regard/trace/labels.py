@@ -16,15 +16,15 @@ MOST_WORDS = 20  # listed in a message
 _NUMBERED = re.compile(r"(.+):(\d{1,9})", re.DOTALL)  # a word with its occurrence: the:2
 
 
-def words_for(name: str, given: Sequence[Any] | None, count: int, what: str) -> tuple[str, ...]:
+def words_for(name: str, words: Sequence[Any] | None, count: int, what: str) -> tuple[str, ...]:
     """One word per token; positions if no words are given."""
-    if given is None:
+    if words is None:
         return tuple(map(str, range(count)))
-    if isinstance(given, str):
+    if isinstance(words, str):
         raise OptionError(
-            f"`{name}` is the text {shown(given)}; expected a list of words, as in {shown(given.split()[:3])}."
+            f"`{name}` is the text {shown(words)}; expected a list of words, as in {shown(words.split()[:3])}."
         )
-    words = tuple(map(str, given))
+    words = tuple(map(str, words))
     if len(words) != count:
         raise ShapeError(
             f"`{name}` holds {counted(len(words), 'word')} for {counted(count, what)}.\n"
@@ -33,7 +33,7 @@ def words_for(name: str, given: Sequence[Any] | None, count: int, what: str) -> 
     return words
 
 
-def place_of(name: str, given: Any, words: Sequence[str]) -> int:
+def place_of(name: str, label: Any, words: Sequence[str]) -> int:
     """The position of a token among its words.
 
     >>> words = ("The", "kids", "saw", "the", "lions")
@@ -42,14 +42,14 @@ def place_of(name: str, given: Any, words: Sequence[str]) -> int:
     >>> place_of("query", "the:2", words)  # as tables label it
     3
     """
-    if isinstance(given, str):
-        numbered_word = _NUMBERED.fullmatch(given)
-        if numbered_word and not any(word.casefold() == given.casefold() for word in words):
+    if isinstance(label, str):
+        numbered_word = _NUMBERED.fullmatch(label)
+        if numbered_word and not any(word.casefold() == label.casefold() for word in words):
             return _occurrence(name, numbered_word[1], int(numbered_word[2]), words)
-        return _occurrence(name, given, 1, words)
-    if isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], str):
-        return _occurrence(name, given[0], _whole(name, given[1], given), words)
-    position = _whole(name, given, given)
+        return _occurrence(name, label, 1, words)
+    if isinstance(label, (tuple, list)) and len(label) == 2 and isinstance(label[0], str):
+        return _occurrence(name, label[0], _whole(name, label[1], label), words)
+    position = _whole(name, label, label)
     if not -len(words) <= position < len(words):
         raise OutOfRange(
             f"`{name}` is {position}; there {there_are(len(words), 'word')}, counted from 0.\n"
@@ -75,10 +75,10 @@ def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
     )
 
 
-def _whole(name: str, number: Any, given: Any) -> int:
+def _whole(name: str, number: Any, label: Any) -> int:
     if not is_integer(number):
         raise OptionError(
-            f"`{name}` is {shown(given)}; expected a word, a word and which of its occurrences as in ('the', 2), or a "
+            f"`{name}` is {shown(label)}; expected a word, a word and which of its occurrences as in ('the', 2), or a "
             "position counted from 0."
         )
     return operator.index(number)

@@ -133,7 +133,7 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         Column("sum", "vector", fine),
     ]
     hidden = np.isneginf(numpy_of(trace[last_stage(trace)][head, row]))
-    cells += [_seen(weights.tolist(), hidden), _seen(weighted, hidden), _only(output, asking, count)]
+    cells += [_visible_cells(weights.tolist(), hidden), _visible_cells(weighted, hidden), _only(output, asking, count)]
     return Table(
         _title(trace, row, head),
         tuple(columns),
@@ -159,14 +159,14 @@ def _scaled_heading(trace: Steps) -> str:
     return f"score·{trace.origin.scale:.4g}"
 
 
-def _seen(cells: Any, hidden: Any) -> list[Any]:
+def _visible_cells(cells: Any, hidden: Any) -> list[Any]:
     """The cells, None for hidden keys."""
     return [None if is_hidden else cell for cell, is_hidden in zip(cells, hidden, strict=True)]
 
 
-def _only(vector: Any, place: int, count: int) -> list[Any]:
+def _only(vector: Any, index: int, count: int) -> list[Any]:
     """A vector in one row, None in the others."""
-    return [vector if row == place else None for row in range(count)]
+    return [vector if row == index else None for row in range(count)]
 
 
 def _title(trace: Steps, row: int, head: int) -> str:
