@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from regard import output as output
     from regard import reading as reading
     from regard import slides as slides
+    from regard import tables as tables
     from regard import teaching as teaching
     from regard import training as training
     from regard import transformers as transformers
@@ -49,7 +50,7 @@ _HOMES = {
 }  # fmt: skip
 _PACKAGES = (
     "attention", "attribution", "biases", "edits", "engines", "errors", "examples", "heads", "layers", "masks",
-    "output", "reading", "slides", "teaching", "training", "transformers", "watch",
+    "output", "reading", "slides", "tables", "teaching", "training", "transformers", "watch",
 )  # fmt: skip
 _ELSEWHERE = {
     name: f"regard.{home}.{name}"
