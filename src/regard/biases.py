@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import is_tensor
-
-Array = Any  # a NumPy array or a PyTorch tensor
+from regard.arrays import Array, is_tensor
 
 MOST_HEADS = 1 << 16
 

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.arrays import cast, wide_type
+from regard.arrays import Array, cast, wide_type
 from regard.engines import numpy_arrays, score_parts
-from regard.engines.interface import ROW_STATE, STAGES, Array, Gradients, Pool, RowState, Scores, Stage, softmax_units
+from regard.engines.interface import ROW_STATE, STAGES, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.masks import Mask
 
 Span = tuple[slice, slice, slice]  # batch, head, query

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from regard.arrays import four_axes
+from regard.arrays import Array, four_axes
 from regard.masks import Mask, Visible
 
-Array = Any  # a NumPy array or a PyTorch tensor
 Pool = Literal["sum", "max"]
 Stage = Literal["score", "scaled", "capped", "biased", "masked", "weight"]
 STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "weight")

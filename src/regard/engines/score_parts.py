@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.arrays import is_number, is_tensor
-from regard.engines.interface import Array, RowState, Scores
+from regard.arrays import Array, is_number, is_tensor
+from regard.engines.interface import RowState, Scores
 from regard.masks import Visible
 from regard.masks.visible import Dense
 
