@@ -50,6 +50,15 @@ def draw() -> Draw:
     return draw
 
 
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser per process: Playwright refuses to be started a second time beside a running one."""
+    from .chromium import chromium
+
+    with chromium() as browser:
+        yield browser
+
+
 @pytest.fixture
 def weights() -> Callable[..., Array]:
     """The plain formula for all weights, in float64 and n² memory."""

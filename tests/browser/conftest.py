@@ -24,7 +24,6 @@ from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
 from regard.viewer.widget import Conversation
 
-from ..chromium import chromium as start_chromium
 
 HOSTS = ("served", "file", "blob")
 # Every view is drawn on all hosts by test_hosts.py. The tests of one view run on the page that computes by itself;
@@ -150,12 +149,6 @@ def served(development: Any) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    with start_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -15,17 +15,9 @@ from regard.slides.lecture import Lecture, vector
 from regard.tables import printed_number
 from regard.teaching.traced_attention import traced
 
-from ..chromium import chromium as start_chromium
-
 TEXT = "The kids were scared of the lions, so they left right away."
 SIZES = ((1280, 720), (1920, 1080))
 LIVE = ["matrices", "purpose", "table", "matrix-form", "positions"]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with start_chromium() as browser:
-        yield browser
 
 
 def open_deck(browser, deck: Deck, folder, size=SIZES[0]):

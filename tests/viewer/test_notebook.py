@@ -101,16 +101,17 @@ def address_in(said, pattern):
 
 
 @contextmanager
-def browser_page(**context):
-    """A page of a browser, and the errors that its scripts raise."""
-    from ..chromium import chromium
-
-    with chromium() as browser:
-        page = browser.new_context(**context).new_page()
-        page.set_default_timeout(PATIENCE)
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
+def page_of(chromium, **context):
+    """A page of the browser, and the errors that its scripts raise."""
+    opened = chromium.new_context(**context)
+    page = opened.new_page()
+    page.set_default_timeout(PATIENCE)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    try:
         yield page, problems
+    finally:
+        opened.close()
 
 
 def shown_in(page, selector, said):
@@ -126,23 +127,23 @@ def shown_in(page, selector, said):
 
 
 @pytest.mark.slow
-def test_an_exported_notebook_shows_a_still_picture(tmp_path):
+def test_an_exported_notebook_shows_a_still_picture(tmp_path, chromium):
     """`nbconvert --execute` stores the widget's state, and the page then shows nothing in the widget's place."""
     needs("nbconvert", "ipykernel", "anywidget", "playwright")
     (tmp_path / "reading.ipynb").write_text(notebook(), encoding="utf-8")
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "reading.ipynb"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=300)
-    with browser_page(offline=True) as (page, _):
+    with page_of(chromium, offline=True) as (page, _):
         page.goto((tmp_path / "reading.html").as_uri())
         assert page.locator("[data-regard-still] figure svg").is_visible()
         assert "Sarah" in page.inner_text("[data-regard-still]")
 
 
 @pytest.mark.slow
-def test_a_reading_draws_itself_in_jupyter(jupyter):
+def test_a_reading_draws_itself_in_jupyter(jupyter, chromium):
     address, said = jupyter
-    with browser_page(viewport={"width": 1400, "height": 1000}) as (page, problems):
+    with page_of(chromium, viewport={"width": 1400, "height": 1000}) as (page, problems):
         page.goto(address)
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
         page.wait_for_function(KERNEL_READY)  # run before that, it asks for a kernel or runs nothing
@@ -154,7 +155,7 @@ def test_a_reading_draws_itself_in_jupyter(jupyter):
 
 
 @pytest.mark.slow
-def test_a_reading_draws_itself_in_marimo(tmp_path):
+def test_a_reading_draws_itself_in_marimo(tmp_path, chromium):
     needs("marimo", "anywidget", "playwright")
     work = tmp_path / "work"
     work.mkdir()
@@ -166,7 +167,7 @@ def test_a_reading_draws_itself_in_marimo(tmp_path):
     command = ("marimo", "run", "reading.py", "--headless", "--no-token", "--host=127.0.0.1", f"--port={port}")
     with (
         serving(tmp_path, r"http://(127\.0\.0\.1|localhost):\d+", *command) as (_, said),
-        browser_page(viewport={"width": 1400, "height": 1000}) as (page, problems),
+        page_of(chromium, viewport={"width": 1400, "height": 1000}) as (page, problems),
     ):
         page.goto(f"http://127.0.0.1:{port}/")
         shown = shown_in(page, "marimo-anywidget", said)
