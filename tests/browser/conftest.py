@@ -24,7 +24,6 @@ from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
 from regard.viewer.widget import Conversation
 
-
 HOSTS = ("served", "file", "blob")
 # Every view is drawn on all hosts by test_hosts.py. The tests of one view run on the page that computes by itself;
 # `make test-all` runs them on the other two as well.
