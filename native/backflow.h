@@ -79,9 +79,12 @@ void backflow_block(const BackflowPlan<Real>& plan, Parts parts, int64_t sequenc
             const Real *row_max = w.row_max + (from - first), *share = w.share + (from - first);
             Real* outputs = w.outputs + p * W * std::max<int64_t>(1, plan.size);
             if (!b.rows) {
-                Real sums[W];
-                sum_weights<Real>(w.scores, to - from, units.factor, row_max, share, sums);
-                for (int lane = 0; lane < W; ++lane) outputs[lane] += sums[lane];
+                Vec<Real> sum[panel_vectors];
+                sum_weights<Real>(w.scores, to - from, units.factor, row_max, share, sum);
+                for (int v = 0; v < panel_vectors; ++v) {
+                    Real* place = outputs + v * lanes<Real>;
+                    store<Real>(place, load(place) + sum[v]);
+                }
                 continue;
             }
             weigh<Real>(w.scores, to - from, units.factor, row_max, share);

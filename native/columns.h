@@ -118,14 +118,13 @@ void weigh(Real* __restrict scores, int64_t rows, Real factor, const Real* row_m
 
 // The sum of the rows' weights, key by key, without writing them.
 template <class Real>
-void sum_weights(const Real* scores, int64_t rows, Real factor, const Real* row_max, const Real* share, Real* sums) {
+REGARD_INLINE void sum_weights(const Real* scores, int64_t rows, Real factor, const Real* row_max, const Real* share,
+                               Vec<Real> (&sum)[panel_vectors]) {
     constexpr int L = lanes<Real>, W = panel<Real>;
-    for (int v = 0; v < panel_vectors; ++v) {
-        Vec<Real> sum{};
-        for (int64_t i = 0; i < rows; ++i)
-            sum += weight_of<Real>(load(scores + i * W + v * L), all(row_max[i]), all(share[i]), factor);
-        store<Real>(sums + v * L, sum);
-    }
+    for (int v = 0; v < panel_vectors; ++v) sum[v] = Vec<Real>{};
+    for (int64_t i = 0; i < rows; ++i)
+        for (int v = 0; v < panel_vectors; ++v)
+            sum[v] += weight_of<Real>(load(scores + i * W + v * L), all(row_max[i]), all(share[i]), factor);
 }
 
 }  // namespace

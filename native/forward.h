@@ -13,27 +13,26 @@ struct ForwardPlan {
     static constexpr int W = panel<Real>;
     const Forward& f;
     int64_t value_size, block, panels, top;
-    bool copy_values, copy_keys;
-    bool later_stages;  // between a product and its score, besides intervals
+    bool copy_values, copy_keys;  // in place if the kernels can read them there: copies cost 2 to 4% (Zen 5, size 128)
+    bool later_stages;            // between a product and its score, besides intervals
     Units<Real> units;
 
     explicit ForwardPlan(const Forward& forward) : f(forward), units(forward.scores) {
         const Scores& s = f.scores;
         value_size = f.values ? f.values.shape[3] : 0;
         top = f.rows.top;
-        // Packed queries and outputs of a block fill most of a 512 KiB second cache (half of it was 5% slower at size
-        // 128: keys and values come in more often); at least 16 items if there are enough rows, decided by the
-        // shapes alone so that results don't depend on threads.
+        // Keys and values come in once for each block: 1,024 queries beat 384 by 2 to 3% (n = 2,048, Zen 5). At least
+        // 16 items, and four per thread, if there are enough rows.
         const int64_t cached =
-            400 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
-        const int64_t largest = std::clamp<int64_t>(cached / W * W, 2 * W, 384);
+            1024 * 1024 / static_cast<int64_t>(sizeof(Real)) / std::max<int64_t>(1, s.size() + value_size);
+        const int64_t largest = std::clamp<int64_t>(cached / W * W, 2 * W, 1024);
         const int64_t sequences = std::max<int64_t>(1, s.batch() * s.heads());
+        const int64_t items = std::max(16, 4 * threads());
         const int64_t wanted = std::max((s.rows() + largest - 1) / largest,
-                                        std::min((s.rows() + 63) / 64, (16 + sequences - 1) / sequences));
+                                        std::min((s.rows() + 63) / 64, (items + sequences - 1) / sequences));
         block = round_up((s.rows() + wanted - 1) / std::max<int64_t>(1, wanted), W);
         panels = block / W;
-        // Copying the values of smaller blocks too changed nothing (n = 128, sizes 64 and 128, Zen 4).
-        copy_values = f.values && (!plain<Real>(f.values) || block > 4 * W);
+        copy_values = f.values && !plain<Real>(f.values);
         copy_keys = !plain<Real>(s.keys);
         later_stages = units.natural || s.mask;
     }
@@ -182,8 +181,9 @@ class ForwardBlock {
     const Forward& f;
     const Scores& s;
     typename Plan::Workspace w;
-    int64_t sequence, head, key_head, row, rows, panels;
+    int64_t sequence, head, key_head, row, rows, first_key, panels;
     PlainRows<Real> tile_keys{};
+    bool careful = false;  // whether values are looked at before they are used
     bool finite_values = true;
     bool may_overflow = false;  // Σ p · v may, where the weighted mean does not
     Real down = 1;              // what p is multiplied with before the values
@@ -191,13 +191,20 @@ class ForwardBlock {
   public:
     ForwardBlock(const Plan& plan, Parts parts, int64_t sequence, int64_t head, const RowBlock& block)
         : plan(plan), f(plan.f), s(f.scores), w(plan, parts), sequence(sequence), head(head),
-          key_head(s.key_head(head)), row(block.row), rows(block.rows), panels((rows + W - 1) / W) {}
+          key_head(s.key_head(head)), row(block.row), rows(block.rows), first_key(block.first_key),
+          panels((rows + W - 1) / W) {}
 
+    // Values are not looked at before an output is not finite. Then everything once more, with values that are not
+    // finite kept from queries that do not see them; and again with smaller weights, if a sum has overflowed.
     void compute() {
         if (!pass()) return;
-        if (may_overflow && !all_outputs_finite()) {
-            down = against_overflow<Real>(s);
+        if (f.values && !all_outputs_finite()) {
+            careful = true;
             if (!pass()) return;
+            if (may_overflow && !all_outputs_finite()) {
+                down = against_overflow<Real>(s);
+                if (!pass()) return;
+            }
         }
         for (int64_t p = 0; p < panels; ++p) finish_panel(p);
     }
@@ -217,9 +224,13 @@ class ForwardBlock {
                 high = std::max(high, to);
             }
         }
-        for (int64_t first = low; first < high; first += key_tile) {
+        // Tiles begin at multiples of their size from `first_key`, wherever the block does: results do not depend on
+        // the size of blocks, and so not on the number of threads.
+        int64_t first = first_key;
+        while (first > low) first -= key_tile;
+        for (first += (low - first) / key_tile * key_tile; first < high; first += key_tile) {
             if (stopping()) return false;
-            compute_tile(first, std::min(high, first + key_tile));
+            compute_tile(std::max(first, low), std::min(high, first + key_tile));
         }
         return true;
     }
@@ -262,34 +273,47 @@ class ForwardBlock {
     // Scores of one panel and keys [from, to), and the largest of each row. Where products are the scores, as without
     // a mask or below the diagonal, the maximum is taken while they are in registers.
     void score(int64_t p, int64_t first, int64_t from, int64_t to) {
-        const Real* keys = tile_keys.data + (from - first) * tile_keys.row;
-        const Real* queries = w.queries + p * W * s.size();
         for (int lane = 0; lane < W; ++lane) w.best[lane] = minus_infinity<Real>;
-        if (!plan.later_stages && w.masks[p].whole(from, to)) {
-            product(to - from, s.size(),
-                    Product<Real, Into::store_and_max>{keys, tile_keys.row, 1, queries, W, w.scores, W, w.best});
-            return;
-        }
-        product<Real, false>(to - from, s.size(), keys, tile_keys.row, 1, queries, W, w.scores, W);
-        finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), from, to - from},
-                            LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, w.scores, w.spare);
+        int64_t low = to, high = to;  // keys that all queries see
+        if (!plan.later_stages) w.masks[p].whole_part(from, to, low, high);
+        if (from < low) score_masked(p, first, from, from, low);
+        if (low < high)
+            product(high - low, s.size(),
+                    Product<Real, Into::store_and_max>{tile_keys.data + (low - first) * tile_keys.row, tile_keys.row, 1,
+                                                       w.queries + p * W * s.size(), W, w.scores + (low - from) * W, W,
+                                                       w.best});
+        if (high < to) score_masked(p, first, from, high, to);
+    }
+
+    // Likewise for keys [low, high), through all stages; scores of the panel begin with key `from`.
+    void score_masked(int64_t p, int64_t first, int64_t from, int64_t low, int64_t high) {
+        Real* scores = w.scores + (low - from) * W;
+        product<Real, false>(high - low, s.size(), tile_keys.data + (low - first) * tile_keys.row, tile_keys.row, 1,
+                             w.queries + p * W * s.size(), W, scores, W);
+        finish_scores<Real>(s, plan.units, {sequence, head, row + p * W, panel_rows(p), low, high - low},
+                            LanesAreQueries<Real>{w.masks[p]}, Stage::masked, false, scores, w.spare);
         for (int v = 0; v < panel_vectors; ++v) {
             Vec<Real> best[4];
-            for (int k = 0; k < 4; ++k) best[k] = all(minus_infinity<Real>);
+            for (int k = 0; k < 4; ++k) best[k] = load(w.best + v * L);
             int64_t j = 0;
-            for (; j + 4 <= to - from; j += 4)
-                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(w.scores + (j + k) * W + v * L));
-            for (; j < to - from; ++j) best[0] = larger(best[0], load(w.scores + j * W + v * L));
+            for (; j + 4 <= high - low; j += 4)
+                for (int k = 0; k < 4; ++k) best[k] = larger(best[k], load(scores + (j + k) * W + v * L));
+            for (; j < high - low; ++j) best[0] = larger(best[0], load(scores + j * W + v * L));
             store<Real>(w.best + v * L, larger(larger(best[0], best[1]), larger(best[2], best[3])));
         }
     }
 
-    // Fetching the next tile's keys and values into the second cache while this one is computed changed nothing (Zen
-    // 4).
+    // Fetching the next tile's keys and values into the second cache while this one is computed changed nothing (Zen 4
+    // and 5).
     void prepare_tile(int64_t first, int64_t last) {
         tile_keys = plain_rows<Real>(s.keys, sequence, key_head, first, last - first, w.keys);
         finite_values = true;
-        if (!f.values || finite_when_multiplied(first, last, 1 / against_overflow<Real>(s))) return;
+        if (!f.values) return;
+        if (!careful) {
+            if (plan.copy_values) copy_apart<Real>(f.values, sequence, key_head, first, last - first, w.values);
+            return;
+        }
+        if (finite_when_multiplied(first, last, 1 / against_overflow<Real>(s))) return;
         may_overflow = true;
         finite_values = finite_when_multiplied(first, last, 1);
     }
@@ -332,8 +356,8 @@ class ForwardBlock {
         if (plan.top)
             keep_top<Real>(w.scores, keys, from, plan.top, w.top_value + p * W * plan.top,
                            w.top_key + p * W * plan.top);
-        const bool careful = !finite_values;  // a score may be −inf without a mask
-        if (careful) std::memcpy(w.before, w.scores, static_cast<size_t>(keys * W) * sizeof(Real));
+        if (!finite_values)  // a score may be −inf without a mask
+            std::memcpy(w.before, w.scores, static_cast<size_t>(keys * W) * sizeof(Real));
         if (f.rows.distance)
             exp_and_sum<Real, true, true>(w.scores, keys, factor, row_max, row_sum, spread, reach, position);
         else if (f.rows.entropy)
@@ -346,19 +370,19 @@ class ForwardBlock {
             if (wants_spread()) store<Real>(w.spread + at, spread[v]);
             if (f.rows.distance) store<Real>(w.reach + at, reach[v]);
         }
-        if (f.values) add_values(p, first, from, keys, careful);
+        if (f.values) add_values(p, first, from, keys);
     }
 
     bool wants_spread() const { return f.rows.entropy || f.rows.distance; }
 
     // Oᵀ = Oᵀ · rescale + Vᵀ Pᵀ.
-    void add_values(int64_t p, int64_t first, int64_t from, int64_t keys, bool careful) {
+    void add_values(int64_t p, int64_t first, int64_t from, int64_t keys) {
         Real* outputs = w.outputs + p * W * plan.value_size;
         const bool start = !w.started[p];
         w.started[p] = true;
         if (down != 1)
             for (int64_t i = 0; i < keys * W; ++i) w.scores[i] *= down;
-        if (careful) {
+        if (!finite_values) {
             for (int64_t i = 0; i < plan.value_size * W; ++i) outputs[i] = start ? 0 : outputs[i] * w.rescale[i % W];
             add_seen_values<Real>(w.scores, w.before, keys, f.values, sequence, key_head, from, outputs);
             return;

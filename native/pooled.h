@@ -20,11 +20,6 @@ struct Cut {
 struct CellKeys {
     int32_t cell, end;
 };
-// The cells of a panel's keys, and the width that they share if it is a power of two, else 0.
-struct PanelCells {
-    const CellKeys* cells;
-    int64_t width;
-};
 
 template <class Real>
 struct PooledPlan {
@@ -134,8 +129,7 @@ class PooledItem {
                 product<Real, false>(to - from, s.size(), queries.data + (from - first) * queries.row, queries.row, 1,
                                      w.keys + at * s.size(), W, w.scores, W);
                 scorer.finish(from, to, key + at, here, whole, Stage::masked, false, w.scores, w.spare);
-                const CellKeys* cells = w.cells + at;
-                gather(from, to, first, cell, {cells, shared_width(cells, here)}, here);
+                gather(from, to, first, cell, w.cells + at, here);
             }
         }
     }
@@ -159,29 +153,8 @@ class PooledItem {
         return width;
     }
 
-    // Replaces numbers by the sums of neighbours until each is a sum of `width`. Each step has a fixed length and an
-    // array of its own, so that compilers turn it into shuffles.
-    template <int count>
-    static void add_pairs(Real* lane, int64_t width) {
-        if constexpr (count > 0) {
-            if (width == 1) return;
-            Real sums[count];
-            for (int i = 0; i < count; ++i) sums[i] = lane[2 * i] + lane[2 * i + 1];
-            std::copy(sums, sums + count, lane);
-            add_pairs<count / 2>(lane, width / 2);
-        }
-    }
-
-    // Lanes of one cell are pooled before they reach the map: each of its cells is read and written once. Sums of cells
-    // of one width are added in pairs, whole vectors at a time. (At n = 2,048 the map of 512 × 512 cells took 0.78 of a
-    // forward written key by key, 0.68 cell by cell.)
-    void pool_lanes(Real* lane, const PanelCells& panel, int64_t here, Real* line) const {
-        const CellKeys* columns = panel.cells;
-        if (p.pool == Pool::sum && panel.width) {
-            add_pairs<W / 2>(lane, panel.width);
-            for (int64_t i = 0; i < W / panel.width; ++i) line[columns->cell + i] += lane[i];
-            return;
-        }
+    // Lanes of one cell are pooled before they reach the map: each of its cells is read and written once.
+    void pool_lanes(Real* lane, const CellKeys* columns, int64_t here, Real* line) const {
         for (int64_t j = 0; j < here; ++columns) {
             Real &to = line[columns->cell], found = lane[j];
             const int64_t end = columns->end;
@@ -195,8 +168,60 @@ class PooledItem {
         }
     }
 
+    // Sums of neighbouring lanes of two vectors.
+    template <int... lane>
+    static REGARD_INLINE Vec<Real> pairs(Vec<Real> a, Vec<Real> b, std::integer_sequence<int, lane...>) {
+        return __builtin_shufflevector(a, b, (2 * lane)...) + __builtin_shufflevector(a, b, (2 * lane + 1)...);
+    }
+
+    // Adds a panel of sums to its cells, all `width` keys wide: neighbours are added in pairs until a lane is a cell.
+    template <int width>
+    static REGARD_INLINE void add_cells(Vec<Real> (&sum)[panel_vectors], Real* line) {
+        constexpr int cells = W / width;
+#pragma GCC unroll 8
+        for (int step = 1, vectors = panel_vectors; step < width; step *= 2) {
+            vectors = std::max(1, vectors / 2);
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; ++v)
+                sum[v] = pairs(sum[2 * v % panel_vectors], sum[(2 * v + 1) % panel_vectors],
+                               std::make_integer_sequence<int, L>{});
+        }
+        if constexpr (cells >= L) {
+            for (int v = 0; v < cells / L; ++v) store<Real>(line + v * L, load(line + v * L) + sum[v]);
+        } else {
+            typedef Real Cells __attribute__((vector_size(cells * sizeof(Real)), aligned(sizeof(Real)), may_alias));
+            Cells some;
+            std::memcpy(&some, &sum[0], sizeof some);
+            *reinterpret_cast<Cells*>(line) += some;
+        }
+    }
+
+    // As `gather` for sums, where the cells of the panel's keys have one width. (At n = 2,048 the map of 512 × 512
+    // cells took 0.67 of a forward with sums in memory.)
+    template <int width>
+    void gather_sums(int64_t from, int64_t to, int64_t first, int64_t cell, int64_t column) {
+        for (int64_t i = from; i < to; ++cell) {
+            const int64_t end = std::min(to, p.row_edges[cell + 1]);
+            if (end <= i) continue;
+            Vec<Real> sum[panel_vectors];
+            sum_weights<Real>(w.scores + (i - from) * W, end - i, units.factor, w.row_max + (i - first),
+                              w.share + (i - first), sum);
+            add_cells<width>(sum, map + cell * p.column_cells + column);
+            i = end;
+        }
+    }
+    template <int width = 1>
+    void gather_evenly(int64_t by, int64_t from, int64_t to, int64_t first, int64_t cell, int64_t column) {
+        if (by == width)
+            gather_sums<width>(from, to, first, cell, column);
+        else if constexpr (width < W)
+            gather_evenly<2 * width>(by, from, to, first, cell, column);
+    }
+
     // Rows of one cell are pooled lane by lane, then the lanes into their columns' cells.
-    void gather(int64_t from, int64_t to, int64_t first, int64_t cell, const PanelCells& columns, int64_t here) {
+    void gather(int64_t from, int64_t to, int64_t first, int64_t cell, const CellKeys* columns, int64_t here) {
+        if (const int64_t width = p.pool == Pool::sum ? shared_width(columns, here) : 0)
+            return gather_evenly(width, from, to, first, cell, columns->cell);
         for (int64_t i = from; i < to;) {
             while (i >= p.row_edges[cell + 1]) ++cell;
             const int64_t end = std::min(to, p.row_edges[cell + 1]);
@@ -204,7 +229,9 @@ class PooledItem {
             const Real *row_max = w.row_max + (i - first), *share = w.share + (i - first);
             Real lane[W];
             if (p.pool == Pool::sum) {
-                sum_weights<Real>(scores, end - i, units.factor, row_max, share, lane);
+                Vec<Real> sum[panel_vectors];
+                sum_weights<Real>(scores, end - i, units.factor, row_max, share, sum);
+                for (int v = 0; v < panel_vectors; ++v) store<Real>(lane + v * L, sum[v]);
             } else {
                 weigh<Real>(scores, end - i, units.factor, row_max, share);
                 for (int v = 0; v < panel_vectors; ++v) store<Real>(lane + v * L, largest_of(scores + v * L, end - i));

@@ -14,6 +14,7 @@ namespace {
 struct RowBlock {
     int64_t sequence;  // of the mask; −1: every sequence
     int64_t row, rows;
+    int64_t first_key;  // of what the first query of the packed sequence sees; 0 where there is none
 };
 
 struct BlockStart {  // a type of this namespace: instruction sets must not share code of std::vector
@@ -37,11 +38,11 @@ class RowBlocks {
             if (s.visible && !s.visible.first[1])
                 for (int64_t row = panel / 4; row < s.rows(); ++row)
                     if (first[row] >= last[row - 1] && last[row - 1] > first[row - 1] && row - from >= panel / 4) {
-                        cut(sequence, from, row, block, panel);
+                        cut(s, sequence, from, row, block, panel);
                         from = row;
                         packed_ = true;
                     }
-            cut(sequence, from, s.rows(), block, panel);
+            cut(s, sequence, from, s.rows(), block, panel);
         }
         starts_.push_back({blocks_.size()});
     }
@@ -62,11 +63,14 @@ class RowBlocks {
     }
 
   private:
-    void cut(int64_t sequence, int64_t from, int64_t to, int64_t block, int64_t panel) {
+    void cut(const Scores& s, int64_t sequence, int64_t from, int64_t to, int64_t block, int64_t panel) {
+        const int64_t at = sequence * s.visible.batch + from;
+        const bool begins = s.visible && !s.visible.first[1] && s.visible.first[0][at] < s.visible.last[0][at];
+        const int64_t first_key = begins ? s.visible.first[0][at] : 0;
         const int64_t parts = std::max<int64_t>(1, (to - from + block - 1) / block);
         const int64_t rows = round_up((to - from + parts - 1) / parts, panel);
         for (int64_t row = from; row < to; row += rows)
-            blocks_.push_back({shared_ ? -1 : sequence, row, std::min(rows, to - row)});
+            blocks_.push_back({shared_ ? -1 : sequence, row, std::min(rows, to - row), first_key});
     }
 };
 

@@ -68,6 +68,16 @@ struct PanelMask {
         to = std::max(least, most);
     }
 
+    // The longest part [low, high) of [from, to) that every query sees; nothing where there is none.
+    void whole_part(int64_t from, int64_t to, int64_t& low, int64_t& high) const {
+        low = high = count == 0 ? from : to;
+        if (count == 0) high = to;
+        for (int k = 0; k < count; ++k) {
+            const int64_t a = std::max(from, inner_low[k]), b = std::min(to, inner_high[k]);
+            if (b - a > high - low) low = a, high = b;
+        }
+    }
+
     bool whole(int64_t from, int64_t to) const {
         if (count == 0) return true;
         for (int k = 0; k < count; ++k)

@@ -19,6 +19,7 @@ bool run(int64_t items, size_t scratch_bytes, double, Work work, void* context) 
 
 // A job ends when its call returns: the page makes many small calls, and stops between them.
 bool stopping() { return false; }
+int threads() { return 1; }
 
 namespace {
 

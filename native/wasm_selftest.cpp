@@ -9,7 +9,6 @@ extern const Kernels kernels;
 
 std::vector<std::string> runnable() { return {"wasm"}; }
 const Kernels* find(const std::string&) { return &wasm::kernels; }
-int threads() { return 1; }
 void set_threads(int) {}
 
 }  // namespace regard

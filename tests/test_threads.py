@@ -154,6 +154,26 @@ def test_regard_threads_says_how_many_threads_compute(count: int) -> None:
 
 
 @needs_native
+def test_results_do_not_depend_on_the_number_of_threads_bit_for_bit() -> None:
+    """Blocks of queries are cut by the number of threads; their tiles of keys are not."""
+    program = """
+    import hashlib
+    q, k, v = numbers(3, 1, 2, 1500, 24)
+    masks = [None, regard.causal(), regard.window(300), regard.causal() & (regard.window(100) | regard.masks.first(3)),
+             regard.masks.documents(lengths=[700, 90, 410, 300]) & regard.causal(), regard.masks.prefix(500)]
+    found = hashlib.sha256()
+    for mask in masks:
+        A = regard.Attention(q, k, mask=mask)
+        attended = A.attend(v, ("entropy",), top=3)
+        for array in (A @ v, attended.output, attended.entropy, A.column_sums(), A.pooled((30, 25)).array):
+            found.update(array.tobytes())
+    print(found.hexdigest())
+    """
+    texts = {printed(ATTEND + dedent(program), REGARD_THREADS=str(count)) for count in (1, 3, 64)}
+    assert len(texts) == 1
+
+
+@needs_native
 @on_linux
 def test_no_more_threads_than_cores_that_the_process_may_use() -> None:
     program = """
