@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from regard.models import store
 from regard.models.errors import NotFetched
@@ -41,8 +42,21 @@ def smollm2_path(cache: Path) -> Path:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for one test, with the network allowed and a hub that does not answer."""
+    """Empty caches for one test, with the network allowed and a hub that does not answer."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # the port of discard: refused at once
-    monkeypatch.delenv("REGARD_OFFLINE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+    for name in ("REGARD_OFFLINE", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    # The library has read these when it was imported.
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "huggingface" / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "huggingface" / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
     return tmp_path / "cache" / "models"
+
+
+@pytest.fixture
+def hub_cache(own_cache: Path) -> Path:
+    """Hugging Face's cache of this test."""
+    return Path(constants.HF_HUB_CACHE)

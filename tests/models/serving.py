@@ -1,4 +1,4 @@
-"""A hub on the loopback interface with configurable faults."""
+"""A hub on the loopback interface with configurable faults: what huggingface_hub asks of one, over plain HTTP."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ class Hub:
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)  # by path
-    asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
+    asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range of each GET
     breaks: list[int] = field(default_factory=list)  # bytes after which the next answers break off
-    ranges: bool = True  # whether it honours Range
+    status: int = 0  # an error with which everything is answered
+    token: str = ""  # which every request must have
+    gated: bool = False  # files need a permission
+    sizes: dict[str, int] = field(default_factory=dict)  # false sizes, by name
+    etags: dict[str, str] = field(default_factory=dict)  # in place of hashes, by name
     gate: threading.Event | None = None  # files wait for it, behind their first bytes
     begun: threading.Event = field(default_factory=threading.Event)  # a file's first bytes were sent
 
-    def model(self, name: str, files: dict[str, bytes], licence: str = "mit", **lies: int) -> None:
-        """Offer a model; `lies` are false sizes."""
+    def model(self, name: str, files: dict[str, bytes], claimed: dict[str, bytes] | None = None) -> None:
+        """Offer a model; the listing has the hashes of the files that are claimed, if they are others."""
         siblings = [
-            {
-                "rfilename": file,
-                "size": lies.get(file.split(".")[0], len(content)),
-                "lfs": {"sha256": hashlib.sha256(content).hexdigest()} if file.endswith(".safetensors") else None,
-            }
-            for file, content in files.items()
+            {"rfilename": file, "size": len(content), "lfs": _lfs(content) if file.endswith(".safetensors") else None}
+            for file, content in (files | (claimed or {})).items()
         ]
-        answer = {"id": name, "sha": COMMIT, "cardData": {"license": licence}, "siblings": siblings}
-        self.files[f"/api/models/{name}"] = json.dumps(answer).encode()
+        self.files[f"/api/models/{name}"] = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode()
         for file, content in files.items():
             for revision in ("main", COMMIT):
                 self.files[f"/{name}/resolve/{revision}/{file}"] = content
@@ -47,31 +46,65 @@ class Hub:
         return [(path.rsplit("/", 1)[1], span) for path, span in self.asked if "/resolve/" in path]
 
 
+def _lfs(content: bytes) -> dict[str, object]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
+
+
 @contextmanager
 def hub() -> Iterator[Hub]:
     """A hub that runs during the test."""
     state = Hub()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            if (content := self.content()) is not None:
+                self.send_response(200)
+                self.describe(content, len(content))
+
         def do_GET(self) -> None:
             path, span = self.path.split("?")[0], self.headers.get("Range")
             state.asked.append((path, span))
-            if path not in state.files:
-                self.send_error(404)
+            content = self.content()
+            if content is None:
                 return
-            content, first = state.files[path], 0
-            if span and state.ranges:
-                first = int(span.removeprefix("bytes=").rstrip("-"))
-                if first >= len(content):
-                    self.send_error(416)
-                    return
-                self.send_response(206)
+            first = int(span.removeprefix("bytes=").rstrip("-")) if span else 0
+            self.send_response(206 if span else 200)
+            if span:
                 self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-            else:
-                self.send_response(200)
-            self.send_header("Content-Length", str(len(content) - first))
-            self.end_headers()
+            self.describe(content, len(content) - first)
             self.send(content[first:], "/resolve/" in path)
+
+        def content(self) -> bytes | None:
+            """What the path names, or None after an error has been sent."""
+            path = self.path.split("?")[0]
+            is_file = "/resolve/" in path
+            if state.status:
+                self.fail(state.status)
+            elif state.token and self.headers.get("Authorization") != f"Bearer {state.token}":
+                self.fail(401, "RepoNotFound")
+            elif state.gated and is_file:
+                self.fail(403, "GatedRepo")
+            elif path not in state.files:
+                self.fail(404, "EntryNotFound" if is_file else "RepoNotFound")
+            else:
+                return state.files[path]
+            return None
+
+        def describe(self, content: bytes, length: int) -> None:
+            self.send_header("Content-Length", str(length))
+            name = self.path.rsplit("/", 1)[1]
+            self.send_header("ETag", f'"{state.etags.get(name) or hashlib.sha256(content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", COMMIT)
+            if claimed := state.sizes.get(name):
+                self.send_header("X-Linked-Size", str(claimed))
+            self.end_headers()
+
+        def fail(self, status: int, code: str = "") -> None:
+            self.send_response(status)
+            if code:
+                self.send_header("X-Error-Code", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
 
         def send(self, content: bytes, is_file: bool) -> None:
             if is_file and state.breaks:

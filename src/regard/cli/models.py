@@ -56,8 +56,12 @@ def get(name: Annotated[str, typer.Argument(help="A name from the list, or owner
 
 @app.command(epilog=REMOVE_EXAMPLES)
 def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -> None:
-    """Remove a model, or an incomplete download of it, from the cache."""
+    """Remove a model, or an incomplete download of it, from its cache.
+
+    Models owner/name are in Hugging Face's cache: they are removed for transformers too.
+    """
     from regard.models import store
+    from regard.models.store import hub
 
     try:
         freed = store.remove(name)
@@ -66,35 +70,26 @@ def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -
             raise
         raise OptionError(f"The model {name!r} cannot be removed: {reason_of(problem)}.") from None
     if not freed:
-        kept = ", ".join(entry.name for entry in store.all_kept()) or "empty"
-        raise OptionError(f"The model {name!r} is not in the cache.\nIn the cache {store.root()}: {kept}.")
+        there = ", ".join(entry.name for entry in [*store.all_kept(), *hub.all_kept()]) or "none"
+        raise OptionError(f"The model {name!r} is not in the cache.\nModels there: {there}.")
     terminal.show([f"Removed {name}: {_size(freed)} freed."])
 
 
 def listing() -> Table:
-    """The models of the catalogue, and other models in the cache."""
+    """The models of the catalogue, and those in Hugging Face's cache that Regard opens."""
     from regard.models import store
+    from regard.models.store import hub
 
-    kept = {entry.name: entry for entry in store.all_kept()}
+    kept = {entry.name for entry in store.all_kept()}
     rows = [
-        (
-            model_entry.name,
-            model_entry.what,
-            model_entry.licence,
-            _size(model_entry.size),
-            "yes" if model_entry.name in kept else "no",
-        )
-        for model_entry in store.CATALOGUE.values()
+        (known.name, known.what, known.licence, _size(known.size), "yes" if known.name in kept else "no")
+        for known in store.CATALOGUE.values()
     ]
-    rows += [
-        (entry.name, "from the hub", entry.licence, _size(entry.size), "yes")
-        for entry in kept.values()
-        if entry.name not in store.CATALOGUE
-    ]
+    rows += [(entry.name, "from the hub", "see card", _size(entry.size), "yes") for entry in hub.all_kept()]
     columns = (Column("Name", "word"), *(Column(name) for name in ("Description", "Licence", "Size", "Here")))
     notes = (
         "`regard models get NAME` downloads one. Folders and GGUF files are used by their path.",
-        f"The cache: {store.root()}",
+        f"The cache: {store.root()}; of models owner/name Hugging Face's: {hub.root()}",
     )
     return Table("Models", columns, tuple(rows), notes)
 

@@ -86,32 +86,6 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
-@contextmanager
-def bar(what: str, total: int, *, before: int = 0) -> Iterator[Advance]:
-    """A download bar: a function to call with the number of bytes that have arrived; the bar never goes back.
-
-    before  bytes that an observer was told of before these
-    """
-    if not sys.stderr.isatty() or _observer.get() is not None:
-        report = reporter(what, before + total)
-        yield lambda arrived: report(before + arrived)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        most = 0
-
-        def advance(arrived: int) -> None:
-            nonlocal most
-            most = max(most, arrived)
-            progress.update(task, completed=most)
-
-        yield advance
-
-
 def note(line: str) -> None:
     """A line on standard error, if that is a terminal."""
     if sys.stderr.isatty():

