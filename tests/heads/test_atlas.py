@@ -1,6 +1,5 @@
 """An atlas is the same however it was computed: at once, in shards, interrupted, or on a cluster."""
 
-import contextlib
 import json
 import os
 import random
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from regard import codec
 from regard.engines.select import native_engine
 from regard.errors import OptionError
 from regard.heads import atlas_folder as atlas
@@ -25,7 +26,7 @@ from regard.heads import corpus
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import STRONGEST
 from regard.heads.observation import observe
-from regard.heads.statistics import NAMES, measure
+from regard.heads.statistics import NAMES, measure, repetition
 from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate_mean
 from regard.models.model import model
 
@@ -94,8 +95,7 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
     for unit in manifest.corpus.units:
         for read in corpus.texts(manifest.corpus, unit):
             total += measure(reader, documents_of(reader, read.texts, 64))
-    of_model, _ = atlas.read_sums(Path("model.parquet"), (whole / "parts" / "model.parquet").read_bytes())
-    total += of_model
+    total += repetition(reader)
     table = parquet.read_table(whole / "statistics.parquet")
     assert json.loads(table.schema.metadata[b"regard"])["skipped"] == 3  # a broken line, one without text, a null
     for row in table.to_pylist():
@@ -162,14 +162,12 @@ def test_a_unit_is_not_counted_again_by_a_second_run(tmp_path, whole, folder, fi
 def test_a_damaged_part_is_named_and_computed_again_once_it_is_deleted(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
     run(tmp_path, reader, manifest)
-    part = tmp_path / "parts" / "000000.parquet"
+    part = tmp_path / "parts" / "000000.safetensors"
     part.write_bytes(part.read_bytes()[:200])
-    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged: .*\nDelete '.*000000\.\*'"):
-        atlas.sum_parts(tmp_path)
-    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged"):
-        run(tmp_path, reader, manifest)
-    for one in part.parent.glob("000000.*"):
-        one.unlink()
+    for act in (lambda: atlas.sum_parts(tmp_path), lambda: run(tmp_path, reader, manifest)):
+        with pytest.raises(OptionError, match=r"000000\.safetensors cannot be read .*\nDelete it"):
+            act()
+    part.unlink()
     run(tmp_path, reader, manifest)
     atlas.sum_parts(tmp_path)
     assert contents(tmp_path) == contents(whole)
@@ -192,65 +190,51 @@ def copied(tmp_path, whole):
     return tmp_path / "copy"
 
 
-@pytest.mark.parametrize(
-    "name", ["000000.parquet", "000000.examples.parquet", "000000.json", "model.parquet", "model.json"]
-)
-def test_a_flipped_bit_in_a_part_is_refused_by_name_or_changes_nothing(copied, whole, name):
-    path, manifest = copied / "parts" / name, atlas.Manifest.read(whole)
-    part, content = name.split(".")[0], path.read_bytes()
-    expected, refused = atlas.read_part(copied, manifest, part), 0
+def said_of(part):
+    return codec.digest(part.about, part.tensors)
+
+
+@pytest.mark.parametrize("name", ["parts/000000.safetensors", "parts/model.safetensors", "atlas.json"])
+def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(copied, name):
+    manifest, unit = atlas.Manifest.read(copied), 0 if "0" in name else None
+    path, content = copied / name, (copied / name).read_bytes()
+
+    def read():
+        return (
+            atlas.Manifest.read(copied) if path.suffix == ".json" else said_of(atlas.read_part(copied, manifest, unit))
+        )
+
+    expected, refused = read(), 0
     places = range(0, len(content), max(1, len(content) // 200))
     for place in places:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
         try:
-            assert atlas.read_part(copied, manifest, part) == expected
+            assert read() == expected
         except OptionError as problem:
-            refused += f"{part}." in str(problem)
-    assert refused >= (0.8 if name.endswith(".json") else 1) * len(places)  # a blank of JSON may be another blank
+            refused += path.name in str(problem)
+    assert refused >= 0.8 * len(places)  # a blank of JSON may be another blank
 
 
-def test_parts_of_another_atlas_or_unit_and_incomplete_parts_are_refused_by_name(tmp_path, copied, whole, folder):
-    manifest = atlas.Manifest.read(whole)
+def test_parts_of_another_atlas_or_unit_are_refused_by_name(tmp_path, copied, whole, folder):
     (tmp_path / "a.txt").write_text(text_of(9, 60), encoding="utf-8")
     reader = model(str(folder))
     other = atlas.start_atlas(tmp_path / "other", reader, [str(tmp_path / "a.txt")], unit=SMALL, longest=64)
     run(tmp_path / "other", reader, other, [0, 1])
-    parts = copied / "parts"
-    for one in (tmp_path / "other" / "parts").glob("000000.*"):
-        shutil.copy(one, parts)
-    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+    shutil.copy(atlas.part_path(tmp_path / "other", 0), copied / "parts")
+    with pytest.raises(OptionError, match=r"000000\.safetensors is a part of another atlas"):
         atlas.sum_parts(copied)
-    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+    with pytest.raises(OptionError, match=r"000000\.safetensors is a part of another atlas"):
         atlas.merge([copied], tmp_path / "out")
-    for one in (whole / "parts").glob("000001.*"):
-        shutil.copy(one, parts / one.name.replace("000001", "000000"))
-    with pytest.raises(OptionError, match=r"000000\.json' is that of part '000001'"):
+    shutil.copy(atlas.part_path(whole, 1), atlas.part_path(copied, 0))
+    with pytest.raises(OptionError, match=r"000000\.safetensors is that of unit 1"):
         atlas.sum_parts(copied)
-    for one in (whole / "parts").glob("000000.*"):
-        shutil.copy(one, parts)
-    (parts / "000000.examples.parquet").unlink()
-    with pytest.raises(OptionError, match=r"000000\.examples\.parquet' cannot be read"):
-        run(copied, reader, manifest)
 
 
 def test_damaged_sums_of_the_model_are_named_before_units_are_computed(copied, folder, files):
-    path = copied / "parts" / "model.parquet"
+    path = atlas.part_path(copied)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(OptionError, match=r"model\.parquet' is damaged"):
+    with pytest.raises(OptionError, match=r"model\.safetensors cannot be read"):
         begun(copied, folder, files)
-
-
-def test_a_flipped_bit_in_the_manifest_is_refused_by_name_or_changes_nothing(copied):
-    path = copied / "atlas.json"
-    content, expected, refused = path.read_bytes(), atlas.Manifest.read(copied), 0
-    places = range(0, len(content), max(1, len(content) // 200))
-    for place in places:
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-        try:
-            assert atlas.Manifest.read(copied) == expected
-        except OptionError as problem:
-            refused += "atlas.json'" in str(problem)
-    assert refused >= 0.8 * len(places)  # a blank of JSON may be another blank
 
 
 def test_a_manifest_that_was_changed_or_is_of_an_older_format_is_refused(copied):
@@ -317,7 +301,7 @@ for folder in sys.stdin:
 def test_of_two_processes_that_begin_different_corpora_in_one_folder_one_is_refused(tmp_path, folder):
     command = [sys.executable, "-c", CLAIMS, str(folder)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         processes = []
         for number in range(2):
             (tmp_path / f"{number}.txt").write_text(text_of(number, 5), encoding="utf-8")
@@ -423,7 +407,7 @@ def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files
     for _ in range(times):
         with started(out, folder, files) as child:
             child.stdout.readline()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
+            with suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
                 child.wait(generator.uniform(0, duration / max(10, times)))
             child.kill()
     with started(out, folder, files) as child:
@@ -435,18 +419,19 @@ def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files
 
 def test_several_processes_and_any_number_of_threads_give_the_same_files(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
-    atlas.run(tmp_path, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest))
+    with atlas.processes(2) as workers:
+        atlas.run(tmp_path, manifest, atlas.units_of(manifest), atlas.others(workers, manifest))
     assert atlas.sum_parts(tmp_path)[1] == 0
     assert contents(tmp_path) == contents(whole)
     if native_engine() is None:
         return
     from regard import _core
 
-    before, wanted = _core.threads(), atlas.compute_unit(reader, manifest, 0)
+    before, wanted = _core.threads(), said_of(atlas.compute_unit(reader, manifest, 0))
     try:
         for count in (1, 5):
             _core.set_threads(count)
-            assert atlas.compute_unit(reader, manifest, 0) == wanted
+            assert said_of(atlas.compute_unit(reader, manifest, 0)) == wanted
     finally:
         _core.set_threads(before)
 
@@ -504,8 +489,8 @@ if __name__ == "__main__":
                     victims.extend(client.run(os.getpid).values())
                 os.kill(victims[0], signal.SIGKILL)
 
-        compute = atlas.on_dask(cluster.scheduler_address, manifest)
-        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
+        with atlas.cluster(cluster.scheduler_address) as workers:
+            atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
     print("done", len(victims))
 """
 
@@ -533,15 +518,16 @@ from regard.models.model import model
 if __name__ == "__main__":
     folder, *corpora = sys.argv[1:]
     reader = model(folder)
-    begun = [(one + "-out", atlas.start_atlas(one + "-out", reader, [one], unit={unit}, longest=64)) for one in corpora]
+
+    def run(one):
+        manifest = atlas.start_atlas(one + "-out", reader, [one], unit={unit}, longest=64)
+        with atlas.cluster(address) as workers:
+            atlas.run(one + "-out", manifest, atlas.units_of(manifest), atlas.others(workers, manifest))
+
     options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=2, protocol="tcp://")
     with LocalCluster(n_workers=1, processes=False, **options) as cluster, ThreadPoolExecutor(2) as pool:
         address = cluster.scheduler_address
-        runs = [
-            pool.submit(atlas.run, out, one, atlas.units_of(one), atlas.on_dask(address, one)) for out, one in begun
-        ]
-        for run in runs:
-            run.result()
+        list(pool.map(run, corpora))
     print("done")
 """
 
@@ -584,8 +570,8 @@ if __name__ == "__main__":
             cluster.close()
 
     try:
-        compute = atlas.on_dask(cluster.scheduler_address, manifest)
-        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
+        with atlas.cluster(cluster.scheduler_address) as workers:
+            atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
     except OptionError as problem:
         print(problem)
 """
@@ -600,28 +586,24 @@ def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole
     assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in done.stdout, done.stderr
     assert "run the command again" in done.stdout
     reader, manifest = begun(tmp_path / "out", folder, files)
-    assert list((tmp_path / "out" / "parts").glob("0*.json"))
+    assert list((tmp_path / "out" / "parts").glob("0*"))
     run(tmp_path / "out", reader, manifest)
     atlas.sum_parts(tmp_path / "out")
     assert contents(tmp_path / "out") == contents(whole)
 
 
-@pytest.mark.parametrize("address", ["xyz", "", "tcp://", "http://host:1", "host:port", "tcp://host", "host:99999999"])
-def test_what_is_not_an_address_is_refused_before_anything_is_asked(address, monkeypatch):
-    monkeypatch.setattr(socket, "create_connection", None)
-    with pytest.raises(
-        OptionError, match=r"--dask is '.*'; expected the address of a scheduler, such as tcp://host:8786"
-    ):
-        atlas.check_scheduler(address)
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:{}", "tcp://127.0.0.1:{}", "tls://localhost:{}"])
-def test_a_scheduler_that_does_not_answer_is_named(address):
+@pytest.mark.parametrize("address", ["xyz", "", "http://host:1", "host:port", "tcp://host", "127.0.0.1:{port}"])
+def test_a_scheduler_that_does_not_answer_is_named(address, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(atlas, "CONNECT_SECONDS", 0.5)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # no server listens there
-        at = address.format(unused.getsockname()[1])
-        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
-            atlas.check_scheduler(at)
+        address = address.format(port=unused.getsockname()[1])
+        with (
+            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{address}': .+\.\nStart one"),
+            atlas.cluster(address),
+        ):
+            pass
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
@@ -631,16 +613,20 @@ def test_a_server_that_is_not_a_scheduler_is_named(answer, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
-            server.accept()[0].close()  # whether anything listens
-            with server.accept()[0] as connection:
-                connection.sendall(answer)
-                while connection.recv(1 << 16):  # until the other end gives up
-                    pass
+            with suppress(OSError):  # until the test is over
+                while True:
+                    connection = server.accept()[0]
+                    connection.sendall(answer)
+                    held.append(connection)
 
+        held: list[socket.socket] = []
         threading.Thread(target=serve, daemon=True).start()
         at = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"):
-            atlas.check_scheduler(at)
+        with (
+            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"),
+            atlas.cluster(at),
+        ):
+            pass
 
 
 JOBS = """
@@ -654,7 +640,8 @@ def on_unit(done, total):
 if __name__ == "__main__":
     out, folder, files = sys.argv[1:]
     manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
-    atlas.run(out, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest), on_unit)
+    with atlas.processes(2) as workers:
+        atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
 """
 
 

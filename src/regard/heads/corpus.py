@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,13 +54,9 @@ class Corpus:
     field: str
     unreadable: tuple[tuple[str, str], ...] = ()  # path, reason
 
-    def as_json(self) -> dict[str, Any]:
-        """For the manifest of an atlas."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Corpus:
-        """What `as_json` gave."""
+        """From the manifest of an atlas, where it is written as JSON."""
         files, units = (CorpusFile(**file) for file in content["files"]), (Unit(*unit) for unit in content["units"])
         unreadable = ((path, reason) for path, reason in content["unreadable"])
         return cls(tuple(files), tuple(units), content["field"], tuple(unreadable))
