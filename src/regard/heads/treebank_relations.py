@@ -9,10 +9,11 @@ out for it and for the offset alike, and `seen` says how many remain.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +136,41 @@ class Predictions:
     layers: int
     heads: int
     omitted: int  # sentences that are longer than the model reads
+
+    @cached_property
+    def answers(self) -> dict[tuple[str, str], Answers]:
+        """Of every relation and direction ("to head" or "to dependent") that heads could find."""
+        collected: dict[tuple[str, str], list[tuple[int, int]]] = {}  # query among all words, right partner
+        pairs = Counter[str]()
+        for sentence, first in zip(self.treebank.sentences, self.first.tolist(), strict=True):
+            for relation, dependent, head in pairs_of(sentence):
+                pairs[relation] += 1
+                for direction in ("to head", "to dependent"):
+                    query, partner = swap_to_head(direction, dependent, head)
+                    if self.causal and partner > query:
+                        continue
+                    if self.seen[first + query] and self.seen[first + partner]:
+                        collected.setdefault((relation, direction), []).append((first + query, partner))
+        answers = {}
+        for key, rows in collected.items():
+            word, partner = np.array(sorted(rows), np.int64).T
+            queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
+            by_offset = (word - self.first[self.sentence[word]])[:, None] + np.array(OFFSETS)
+            right = (
+                np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
+                for found in (self.partner[word], by_offset)
+            )
+            answers[key] = Answers(self.sentence[word[queries]], *right, len(word) / pairs[key[0]])
+        return answers
+
+
+class Answers(NamedTuple):
+    """Which heads, and which fixed offsets, find the right partner of each query of one relation and direction."""
+
+    sentence: Integers  # (query,)
+    heads: Flags  # (query, layer · head)
+    offsets: Flags  # (query, offset)
+    seen: float  # share of the file's pairs that the model could see
 
 
 class AlignedSentence(NamedTuple):
@@ -328,49 +364,6 @@ def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: Flags) 
 # Scores
 
 
-class Questions(NamedTuple):
-    """For one relation and direction: queries and their right partners."""
-
-    relation: str
-    direction: str  # "to head" or "to dependent"
-    word: Integers  # (pair,): the query, among all words
-    partner: Integers  # (pair,): its right partner, position in the sentence
-
-
-def questions_of(predictions: Predictions) -> tuple[dict[tuple[str, str], Questions], dict[str, int]]:
-    """The questions of every relation and direction that heads can answer, and the number of pairs in the file."""
-    collected: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    pairs: dict[str, int] = {}
-    for sentence, first in zip(predictions.treebank.sentences, predictions.first.tolist(), strict=True):
-        for relation, dependent, head in pairs_of(sentence):
-            pairs[relation] = pairs.get(relation, 0) + 1
-            for direction in ("to head", "to dependent"):
-                query, partner = swap_to_head(direction, dependent, head)
-                if predictions.causal and partner > query:
-                    continue
-                if predictions.seen[first + query] and predictions.seen[first + partner]:
-                    collected.setdefault((relation, direction), []).append((first + query, partner))
-    return {key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()}, pairs
-
-
-def hits(questions: Questions, predictions: Predictions) -> tuple[Integers, Flags]:
-    """Sentence of each query, and whether each head is right, (query, head); a query with two partners counts once."""
-    right = predictions.partner[questions.word] == questions.partner[:, None]
-    return _per_query(questions, predictions, right)
-
-
-def offset_hits(questions: Questions, predictions: Predictions) -> Flags:
-    """Whether the word at each fixed offset is a right partner, (query, offset)."""
-    position = questions.word - predictions.first[predictions.sentence[questions.word]]
-    right = position[:, None] + np.array(OFFSETS) == questions.partner[:, None]
-    return _per_query(questions, predictions, right)[1]
-
-
-def _per_query(questions: Questions, predictions: Predictions, right: Flags) -> tuple[Integers, Flags]:
-    starts = np.flatnonzero(np.diff(questions.word, prepend=-1))
-    return predictions.sentence[questions.word[starts]], np.logical_or.reduceat(right, starts, axis=0)
-
-
 class Interval(NamedTuple):
     """A share with its 95% bootstrap interval."""
 
@@ -425,28 +418,24 @@ TwoFiles = tuple[Predictions, Predictions]  # on the file that heads are chosen 
 
 def scores(chosen_on: Predictions, scored_on: Predictions, untrained: TwoFiles | None = None) -> list[Score]:
     """The best head of every relation and direction, ordered by group, relation and accuracy."""
-    on_choice, _ = questions_of(chosen_on)
-    on_score, pairs = questions_of(scored_on)
     result: list[Score] = []
-    for relation, direction in sorted(on_choice.keys() & on_score.keys()):
-        first, second = on_choice[relation, direction], on_score[relation, direction]
-        sentence, right = hits(second, scored_on)
-        if min(len(np.unique(first.word)), len(sentence)) < LEAST_PAIRS:
+    for key in sorted(chosen_on.answers.keys() & scored_on.answers.keys()):
+        chosen, scored = chosen_on.answers[key], scored_on.answers[key]
+        if min(len(chosen.sentence), len(scored.sentence)) < LEAST_PAIRS:
             continue
-        by_head = hits(first, chosen_on)[1].mean(axis=0)
-        by_offset = offset_hits(first, chosen_on).mean(axis=0)
+        by_head, by_offset = chosen.heads.mean(axis=0), chosen.offsets.mean(axis=0)
         head, offset = int(by_head.argmax()), int(by_offset.argmax())
-        of_head, of_offset = right[:, head].astype(int), offset_hits(second, scored_on)[:, offset].astype(int)
+        of_head, of_offset = scored.heads[:, head].astype(int), scored.offsets[:, offset].astype(int)
         columns = [of_head, of_offset, of_head - of_offset]
         if untrained is not None:
-            head_0 = int(hits(first, untrained[0])[1].mean(axis=0).argmax())
-            columns.append(hits(second, untrained[1])[1][:, head_0])
-        sentences = len(scored_on.treebank.sentences)
-        of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1), sentences)
+            chosen_0, scored_0 = (predictions.answers[key].heads for predictions in untrained)
+            columns.append(scored_0[:, int(chosen_0.mean(axis=0).argmax())])
+        intervals = bootstrap(scored.sentence, np.stack(columns, axis=1), len(scored_on.treebank.sentences))
+        of_best, of_fixed, gain, *baseline = intervals
         result.append(
             Score(
-                relation, group_of(relation), direction, *divmod(head, scored_on.heads), of_best, OFFSETS[offset],
-                of_fixed, baseline[0] if baseline else None, gain, len(sentence), len(second.word) / pairs[relation],
+                key[0], group_of(key[0]), key[1], *divmod(head, scored_on.heads), of_best, OFFSETS[offset],
+                of_fixed, baseline[0] if baseline else None, gain, len(scored.sentence), scored.seen,
                 float(by_head[head]), float(by_head[head] - by_offset[offset]),
             )
         )  # fmt: skip
@@ -466,20 +455,17 @@ def scores_by_head(chosen_on: Predictions, scored_on: Predictions, found: Sequen
     A relation of a head must gain on the file to choose on, and the whole interval of its gain on the other file must
     be above 0.
     """
-    on_choice, on_score = questions_of(chosen_on)[0], questions_of(scored_on)[0]
     result = []
     for score in found:
         relation, direction, offset = score.relation, score.direction, OFFSETS.index(score.offset)
-        first, second = on_choice[relation, direction], on_score[relation, direction]
-        gains = hits(first, chosen_on)[1].mean(axis=0) - offset_hits(first, chosen_on)[:, offset].mean()
+        chosen, scored = (predictions.answers[relation, direction] for predictions in (chosen_on, scored_on))
+        gains = chosen.heads.mean(axis=0) - chosen.offsets[:, offset].mean()
         heads = np.flatnonzero(gains > 0)
         if not len(heads):
             continue
-        sentence, right = hits(second, scored_on)
-        of_heads = right[:, heads].astype(int)
-        of_offset = offset_hits(second, scored_on)[:, offset].astype(int)
-        columns = np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1)
-        intervals = bootstrap(sentence, columns, len(scored_on.treebank.sentences))
+        of_heads = scored.heads[:, heads].astype(int)
+        columns = np.concatenate([of_heads, of_heads - scored.offsets[:, [offset]]], axis=1)
+        intervals = bootstrap(scored.sentence, columns, len(scored_on.treebank.sentences))
         for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
             if gain.low > 0:
                 layer_head = divmod(head, scored_on.heads)
@@ -498,16 +484,15 @@ class Change(NamedTuple):
 def changes(intact: TwoFiles, silenced: TwoFiles) -> list[Change]:
     """What silencing heads does to the accuracy of every relation, in its better direction before."""
     after = {(score.relation, score.direction): score for score in scores(*silenced)}
-    questions, _ = questions_of(intact[1])
     result = []
     for before in best_directions(scores(*intact)):
         key = before.relation, before.direction
-        hits_of = []
-        for score, predictions in ((before, intact[1]), (after[key], silenced[1])):
-            sentence, right = hits(questions[key], predictions)
-            hits_of.append(right[:, score.layer * predictions.heads + score.head].astype(int))
-        lost = (hits_of[1] - hits_of[0])[:, None]
-        (change,) = bootstrap(sentence, lost, len(intact[1].treebank.sentences))
+        was, now = (
+            predictions.answers[key].heads[:, score.layer * predictions.heads + score.head].astype(int)
+            for score, predictions in ((before, intact[1]), (after[key], silenced[1]))
+        )
+        sentence, sentences = intact[1].answers[key].sentence, len(intact[1].treebank.sentences)
+        (change,) = bootstrap(sentence, (now - was)[:, None], sentences)
         result.append(Change(before, after[key], change))
     return result
 
@@ -521,19 +506,12 @@ def best_directions(found: Sequence[Score]) -> list[Score]:
     return [score for score in found if best[score.relation] is score]
 
 
-class _Scored(Protocol):
-    @property
-    def relation(self) -> str: ...
-    @property
-    def choosing_gain(self) -> float: ...
+Scored = TypeVar("Scored", bound=Any)  # a `Score`, or a `Role` of what is known
 
 
-S = TypeVar("S", bound=_Scored)
-
-
-def best_by_relation(found: Iterable[S]) -> dict[str, S]:
+def best_by_relation(found: Iterable[Scored]) -> dict[str, Scored]:
     """Of each relation the one that gains most over the fixed offset, where it was chosen; of equals the first."""
-    best: dict[str, S] = {}
+    best: dict[str, Scored] = {}
     for score in found:
         if score.relation not in best or score.choosing_gain > best[score.relation].choosing_gain:
             best[score.relation] = score
