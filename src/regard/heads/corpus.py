@@ -197,16 +197,16 @@ def texts(corpus: Corpus, unit: Unit) -> Iterator[UnitTexts]:
         if ending in PARQUET:
             yield from _from_parquet(path, unit, corpus.field)
         elif ending in JSONL:
-            yield from _blocks(_json_texts(_lines(path, unit), corpus.field))
+            yield from _blocks(_json_texts(_lines(path, unit, LONGEST_LINE + 1), corpus.field))
         else:
-            yield from _blocks(_paragraphs(_lines(path, unit)))
+            yield from _blocks(_paragraphs(_lines(path, unit, LONGEST)))
     except (OSError, ValueError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:  # the file or disk is gone, not its content bad
             raise OptionError(f"{str(path)!r} cannot be read any more: {reason_of(problem)}.") from None
         yield UnitTexts([], 0, reason_of(problem))
 
 
-def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
+def _lines(path: Path, unit: Unit, longest: int) -> Iterator[bytes]:
     """The lines that begin in a unit's bytes, longer ones in pieces."""
     with path.open("rb") as file:
         if unit.start:
@@ -216,7 +216,7 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
                 if not piece or piece.endswith(b"\n"):
                     break
         while file.tell() < unit.stop:
-            while piece := file.readline(LONGEST):
+            while piece := file.readline(longest):
                 yield piece
                 if piece.endswith(b"\n"):
                     break
@@ -269,25 +269,13 @@ def _decode(piece: bytes) -> str | None:
     return None
 
 
-def _json_texts(lines: Iterator[bytes], field: str) -> Iterator[tuple[str | None, int]]:
+def _json_texts(pieces: Iterator[bytes], field: str) -> Iterator[tuple[str | None, int]]:
     """The field of each object, or the line where it is a string; a line is one document."""
-    for line in _whole_lines(lines):
-        if line is None or line.strip():
-            yield (None, 0) if line is None else (_text_of(line, field), len(line))
-
-
-def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Lines from their pieces; None for one that is longer than `LONGEST_LINE`."""
-    line, length = bytearray(), 0
+    is_rest = False  # of a line that is longer than `LONGEST_LINE`
     for piece in pieces:
-        length += len(piece)
-        if length <= LONGEST_LINE:
-            line += piece
-        if piece.endswith(b"\n"):
-            yield bytes(line) if length <= LONGEST_LINE else None
-            line, length = bytearray(), 0
-    if length:  # the end of the file, without a line end
-        yield bytes(line) if length <= LONGEST_LINE else None
+        if not is_rest and piece.strip():
+            yield (None, 0) if len(piece) > LONGEST_LINE else (_text_of(piece, field), len(piece))
+        is_rest = not piece.endswith(b"\n")
 
 
 def _text_of(line: bytes, field: str) -> str | None:

@@ -19,6 +19,7 @@ from regard.errors import OptionError, reason_of
 
 COLUMNS = 10
 LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
+POSITION = re.compile(r"(\d{1,7})(?:([.-])(\d{1,7}))?", re.ASCII)  # a word, a range of words, an empty node
 MOST_ANTECEDENTS = 64  # of a pronoun, the nearest: no sentence that people write has more
 
 
@@ -119,17 +120,19 @@ def _sentence(rows: list[tuple[int, bytes]]) -> Sentence:
     ranges: dict[int, tuple[int, str, bool]] = {}  # first word → last word, form, whether a blank follows
     for number, row in rows:
         columns = _columns(number, row)
-        position = columns[0]
-        if "." in position:  # an empty node: part of the enhanced graph only
+        position = POSITION.fullmatch(columns[0])
+        if position is None:
+            raise _Malformed(number, f"the position of a word is {columns[0][:20]!r}, expected 7, 7-8 or 7.1")
+        first, sign, last = int(position[1]), position[2], int(position[3] or 0)
+        if sign == ".":  # an empty node: part of the enhanced graph only
             continue
-        if "-" in position:
-            first, last = (_integer(number, part, "the range of a multiword token") for part in _two(number, position))
+        if sign == "-":
             if first != len(words) + 1 or last < first:
-                raise _Malformed(number, f"the range {position} does not start at the next word")
+                raise _Malformed(number, f"the range {columns[0]} does not start at the next word")
             ranges[first] = last, columns[1], not _no_space(columns[9])
             continue
-        if _integer(number, position, "the position of a word") != len(words) + 1:
-            raise _Malformed(number, f"word {position} stands where word {len(words) + 1} was expected")
+        if first != len(words) + 1:
+            raise _Malformed(number, f"word {first} stands where word {len(words) + 1} was expected")
         words.append((number, columns))
     if not words:
         raise _Malformed(rows[0][0], "it has no words")
@@ -160,21 +163,10 @@ def _columns(number: int, row: bytes) -> list[str]:
     return columns
 
 
-def _two(number: int, position: str) -> list[str]:
-    parts = position.split("-")
-    if len(parts) != 2:
-        raise _Malformed(number, f"{position[:20]!r} is not a position")
-    return parts
-
-
-def _integer(number: int, text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8):
-        raise _Malformed(number, f"{what} is {text[:20]!r}, expected an integer")
-    return int(text)
-
-
 def _head(number: int, text: str, place: int, count: int) -> int:
-    head = _integer(number, text, "the head")
+    if not re.fullmatch(r"\d{1,7}", text, re.ASCII):
+        raise _Malformed(number, f"the head is {text[:20]!r}, expected an integer")
+    head = int(text)
     if head > count:
         raise _Malformed(number, f"the head is {head}, the sentence has {count} words")
     if head == place + 1:
@@ -293,8 +285,5 @@ def _top_of(heads: list[int]) -> Callable[[int, int], int]:
 
 def _refers(enhanced: str, count: int) -> int:
     """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
-    for edge in enhanced.split("|"):
-        head, _, relation = edge.partition(":")
-        if relation == "ref" and head.isascii() and head.isdigit() and len(head) < 8 and 1 <= int(head) <= count:
-            return int(head) - 1
-    return -1
+    found = re.search(r"(?:^|\|)(\d{1,7}):ref(?:\||$)", enhanced, re.ASCII)
+    return int(found[1]) - 1 if found and 1 <= int(found[1]) <= count else -1

@@ -64,12 +64,14 @@ SPATIAL = word_set(
     "in on at under over above below behind between beside near inside outside into onto through across around along "
     "beneath underneath against among toward towards within beyond off up down by from to"
 )
-TIME_WORDS = word_set(
+ADVERBS_OF_TIME = word_set(
     "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
-    "still yet ago recently currently previously early late once again day night morning afternoon evening week "
-    "weekend month year decade century hour minute second moment time monday tuesday wednesday thursday friday "
-    "saturday sunday january february march april may june july august september october november december spring "
-    "summer autumn fall winter"
+    "still yet ago recently currently previously once again"
+)
+TIME_WORDS = ADVERBS_OF_TIME | word_set(
+    "early late day night morning afternoon evening week weekend month year decade century hour minute second moment "
+    "time monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
+    "september october november december spring summer autumn fall winter"
 )
 PLACE_PREPOSITIONS = SPATIAL - {"by", "from", "to", "up", "down", "off", "through", "against"}
 
