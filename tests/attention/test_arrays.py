@@ -280,6 +280,29 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "an index past the end": (lambda: A[0, 3], "head 3 is out of range"),
     "too many indices": (lambda: A[0, 0, 0, 0, 0], "5 indices"),
     "an index of another kind": (lambda: A["the first"], "not a valid index"),
+    "a scale that is an array": (lambda: regard.Attention(ONES, ONES, scale=np.ones(3)), "`scale` is array"),  # type: ignore[arg-type]
+    "a scale beyond all floats": (lambda: regard.Attention(ONES, ONES, scale=10**400), "`scale`"),
+    "a scale too long to print": (lambda: regard.Attention(ONES, ONES, scale=10**5000), "`scale`"),
+    "a soft cap beyond all floats": (lambda: regard.Attention(ONES, ONES, softcap=10**400), "`softcap`"),
+    "a negative soft cap": (lambda: regard.Attention(ONES, ONES, softcap=-1.0), "`softcap` is -1.0"),
+    "a mask that was not called": (lambda: regard.Attention(ONES, ONES, mask=regard.causal), "Call it: causal()"),  # type: ignore[arg-type]
+    "another": (lambda: regard.Attention(ONES, ONES, mask=regard.window), "Call it: window(…)"),  # type: ignore[arg-type]
+    "a function for a mask": (lambda: regard.Attention(ONES, ONES, mask=lambda i, j: i > j), "masks.where("),  # type: ignore[arg-type]
+    "a word for a mask": (lambda: regard.Attention(ONES, ONES, mask="causal"), "`mask`"),  # type: ignore[arg-type]
+    "the package called": (lambda: regard.attention(ONES, ONES), "regard.Attention(queries"),  # type: ignore[operator]
+    "a bias of five axes": (lambda: regard.Attention(ONES, ONES, bias=np.ones((1, 1, 1, 1, 5))), "does not fit"),
+    "slopes for other heads": (lambda: regard.Attention(ONES, ONES, bias=regard.biases.alibi(heads=8)), "8 heads"),
+    "a similarity of another type": (lambda: regard.Attention(ONES, ONES, similarity=np.zeros(3)), "'dot' or"),  # type: ignore[arg-type]
+    "an offset too far": (lambda: regard.Attention(ONES, ONES, offset=2**40), "`offset`"),
+    "offsets of unequal length": (lambda: regard.Attention(ONES, ONES, offset=[[1, [2]]]), "`offset`"),
+    "an offset that is true": (lambda: regard.Attention(ONES, ONES, offset=True), "`offset`"),
+    "values of more axes": (lambda: regard.Attention(ONES[0], ONES[0]) @ ONES, "`values`"),
+    "statistics that are a number": (lambda: A.attend(ONES, 3), "`statistics`"),  # type: ignore[arg-type]
+    "fewer than no strongest keys": (lambda: A.attend(ONES, top=-1), "`top` is -1"),
+    "weight on a key that is not there": (lambda: A.weight_on([5]), "key 5"),
+    "a head that is not there": (lambda: A.select(head=3), "head 3"),
+    "a head of no head axis": (lambda: regard.Attention(ONES[0, 0], ONES[0, 0]).select(head=0), "`head`"),
+    "more keys of another size": (lambda: A.extended(ONES[..., :3]), "head_dim"),
     "a matrix too large": (lambda: regard.Attention(np.ones((10**6, 1)), np.ones((10**6, 1))).dense(), "TiB"),
 }  # fmt: skip
 
