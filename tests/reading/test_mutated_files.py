@@ -167,7 +167,7 @@ def put(*path: Any) -> Any:
     return edit
 
 
-NESTED: Any = reduce(lambda inner, _: {"kind": "Inverse", "inner": inner}, range(200), {"kind": "Causal"})
+NESTED: Any = reduce(lambda inner, _: {"kind": "Inverse", "inner": inner}, range(200), dict[str, Any](kind="Causal"))
 LIES: dict[str, tuple[Any, str]] = {
     "a prompt of −1 tokens": (put("given", -1), "given"),
     "a prompt longer than the text": (put("given", 6), "given"),

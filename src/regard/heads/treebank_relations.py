@@ -158,11 +158,11 @@ class Predictions:
             word, partner = np.array(sorted(rows), np.int64).T
             queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
             by_offset = (word - self.first[self.sentence[word]])[:, None] + np.array(OFFSETS)
-            right = (
+            heads, offsets = (
                 np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
                 for found in (self.partner[word], by_offset)
             )
-            answers[key] = Answers(self.sentence[word[queries]], *right, len(word) / pairs[key[0]])
+            answers[key] = Answers(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
         return answers
 
 
