@@ -12,7 +12,6 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,12 +30,13 @@ from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate_mean
 from regard.models.model import model
 
 from ..models.checkpoints import WORDS
+from . import atlas_runs
+from .atlas_runs import SMALL
 from .conftest import tiny_llama
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 RESULTS = ("statistics.parquet", "examples.parquet", "heads.json")
-SMALL = 700  # bytes of a unit
 
 
 def text_of(seed, lines):
@@ -78,6 +78,12 @@ def whole(tmp_path_factory, folder, files):
     run(out, reader, manifest)
     assert atlas.sum_parts(out)[1] == 0
     return out
+
+
+def started(how, *arguments, **pipes):
+    """A run in a process of its own."""
+    command = [sys.executable, str(Path(atlas_runs.__file__)), how, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **pipes)
 
 
 def texts_of(given, unit):
@@ -282,31 +288,13 @@ def test_models_with_one_other_weight_or_another_tokeniser_are_told_apart(tmp_pa
     assert atlas.model_digest(model(str(tmp_path / "other"))) != atlas.model_digest(reader)
 
 
-CLAIMS = """
-import sys
-from regard.errors import OptionError
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-reader = model(sys.argv[1])
-print("ready", flush=True)
-for folder in sys.stdin:
-    try:
-        atlas.start_atlas(folder.strip(), reader, [sys.argv[2]], longest=64)
-        print("accepted", flush=True)
-    except OptionError as problem:
-        print("refused" if "other files" in str(problem) else problem, flush=True)
-"""
-
-
 def test_of_two_processes_that_begin_different_corpora_in_one_folder_one_is_refused(tmp_path, folder):
-    command = [sys.executable, "-c", CLAIMS, str(folder)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as stack:
         processes = []
         for number in range(2):
             (tmp_path / f"{number}.txt").write_text(text_of(number, 5), encoding="utf-8")
-            arguments = [*command, str(tmp_path / f"{number}.txt")]
-            processes.append(stack.enter_context(subprocess.Popen(arguments, **pipes)))
+            claiming = started("claims", folder, "", tmp_path / f"{number}.txt", stdin=subprocess.PIPE)
+            processes.append(stack.enter_context(claiming))
         assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
         for turn in range(30):
             for process in processes if turn % 2 else reversed(processes):
@@ -377,40 +365,22 @@ def test_the_strongest_links_of_each_head_are_among_the_examples(whole, folder):
         np.testing.assert_allclose(ours, sorted(found, reverse=True)[:3], rtol=1e-4)
 
 
-CHILD = """
-import sys
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-out, folder, files = sys.argv[1:]
-reader = model(folder)
-manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
-print("begun", flush=True)
-compute = atlas.in_this_process(reader, manifest)
-atlas.run(out, manifest, atlas.units_of(manifest), compute, lambda done, total: print(done, total, flush=True))
-"""
-
-
-def started(out, folder, files):
-    command = [sys.executable, "-c", CHILD.format(unit=SMALL), str(out), str(folder), str(files)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files, times):
     generator = random.Random(times)
-    with started(tmp_path / "timed", folder, files) as child:  # how long a whole run takes
+    with started("alone", folder, tmp_path / "timed", files) as child:  # how long a whole run takes
         assert child.stdout.readline() == "begun\n"
         begin = time.monotonic()
         child.stdout.read()
         duration = time.monotonic() - begin
     out = tmp_path / "out"
     for _ in range(times):
-        with started(out, folder, files) as child:
+        with started("alone", folder, out, files) as child:
             child.stdout.readline()
             with suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
                 child.wait(generator.uniform(0, duration / max(10, times)))
             child.kill()
-    with started(out, folder, files) as child:
+    with started("alone", folder, out, files) as child:
         child.stdout.read()
         assert child.wait() == 0
     assert atlas.sum_parts(out)[1] == 0
@@ -469,127 +439,29 @@ def test_damaged_rows_of_a_parquet_file_are_listed_and_the_rest_is_counted(tmp_p
     assert any(note.startswith(f"Not read: {path.resolve()}: ") for note in found.notes)
 
 
-DASK = """
-import os, signal, sys
-from distributed import Client, LocalCluster
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    out, folder, files, kill = sys.argv[1:]
-    reader = model(folder)
-    manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1)
-    with LocalCluster(n_workers=2, processes=True, **options) as cluster:
-        victims = []
-
-        def on_unit(done, total):
-            if kill == "kill" and done and not victims:  # a worker is lost in the middle of the run
-                with Client(cluster.scheduler_address) as client:
-                    victims.extend(client.run(os.getpid).values())
-                os.kill(victims[0], signal.SIGKILL)
-
-        with atlas.cluster(cluster.scheduler_address) as workers:
-            atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
-    print("done", len(victims))
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", ["no", "kill"])
-def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whole, folder, files, kill):
+@pytest.mark.parametrize(("how", "told"), [("dask", "done"), ("dask_with_a_killed_worker", "done 2")])
+def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whole, folder, files, how, told):
     pytest.importorskip("distributed")
-    script = tmp_path / "on_dask.py"
-    script.write_text(DASK.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files), kill]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == ("done 2" if kill == "kill" else "done 0"), done.stderr
-    assert atlas.sum_parts(tmp_path / "out")[1] == 0
-    assert contents(tmp_path / "out") == contents(whole)
-
-
-TWO_ON_DASK = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from distributed import LocalCluster
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    folder, *corpora = sys.argv[1:]
-    reader = model(folder)
-
-    def run(one):
-        manifest = atlas.start_atlas(one + "-out", reader, [one], unit={unit}, longest=64)
-        with atlas.cluster(address) as workers:
-            atlas.run(one + "-out", manifest, atlas.units_of(manifest), atlas.others(workers, manifest))
-
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=2, protocol="tcp://")
-    with LocalCluster(n_workers=1, processes=False, **options) as cluster, ThreadPoolExecutor(2) as pool:
-        address = cluster.scheduler_address
-        list(pool.map(run, corpora))
-    print("done")
-"""
-
-
-@pytest.mark.slow
-def test_two_atlases_on_one_cluster_at_once_keep_their_own_results(tmp_path, folder):
-    pytest.importorskip("distributed")
-    script, corpora = tmp_path / "two.py", [tmp_path / "1.txt", tmp_path / "2.txt"]
-    script.write_text(TWO_ON_DASK.format(unit=SMALL))
-    for number, path in enumerate(corpora):
-        path.write_text(text_of(number, 60), encoding="utf-8")
-    command = [sys.executable, str(script), str(folder), *map(str, corpora)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "done", done.stderr
-    reader = model(str(folder))
-    for path in corpora:
-        alone = tmp_path / f"{path.name}-alone"
-        manifest = atlas.start_atlas(alone, reader, [str(path)], unit=SMALL, longest=64)
-        run(alone, reader, manifest)
-        atlas.sum_parts(alone)
-        assert atlas.sum_parts(f"{path}-out")[1] == 0
-        assert contents(f"{path}-out") == contents(alone)
-
-
-LOST = """
-import sys
-from distributed import LocalCluster
-from regard.errors import OptionError
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    out, folder, files = sys.argv[1:]
-    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1, protocol="tcp://")
-    cluster = LocalCluster(n_workers=1, processes=False, **options)
-
-    def on_unit(done, total):
-        if done:
-            cluster.close()
-
-    try:
-        with atlas.cluster(cluster.scheduler_address) as workers:
-            atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
-    except OptionError as problem:
-        print(problem)
-"""
+    with started(how, folder, tmp_path, files) as process:
+        output, problems = process.communicate()
+    assert output.strip() == told, problems
+    for out in [tmp_path, tmp_path / "second"][: 1 + (how == "dask")]:  # two atlases may share a cluster
+        assert atlas.sum_parts(out)[1] == 0
+        assert contents(out) == contents(whole)
 
 
 def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole, folder, files):
     pytest.importorskip("distributed")
-    script = tmp_path / "lost.py"
-    script.write_text(LOST.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in done.stdout, done.stderr
-    assert "run the command again" in done.stdout
-    reader, manifest = begun(tmp_path / "out", folder, files)
-    assert list((tmp_path / "out" / "parts").glob("0*"))
-    run(tmp_path / "out", reader, manifest)
-    atlas.sum_parts(tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(whole)
+    with started("dask_with_a_lost_scheduler", folder, tmp_path, files) as process:
+        output, problems = process.communicate()
+    assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in output, problems
+    assert "run the command again" in output
+    reader, manifest = begun(tmp_path, folder, files)
+    assert list((tmp_path / "parts").glob("0*"))
+    run(tmp_path, reader, manifest)
+    atlas.sum_parts(tmp_path)
+    assert contents(tmp_path) == contents(whole)
 
 
 @pytest.mark.parametrize("address", ["xyz", "", "http://host:1", "host:port", "tcp://host", "127.0.0.1:{port}"])
@@ -629,28 +501,9 @@ def test_a_server_that_is_not_a_scheduler_is_named(answer, monkeypatch):
             pass
 
 
-JOBS = """
-import multiprocessing, sys
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-def on_unit(done, total):
-    print(done, *(one.pid for one in multiprocessing.active_children()), flush=True)
-
-if __name__ == "__main__":
-    out, folder, files = sys.argv[1:]
-    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
-    with atlas.processes(2) as workers:
-        atlas.run(out, manifest, atlas.units_of(manifest), atlas.others(workers, manifest), on_unit)
-"""
-
-
 @pytest.mark.parametrize("ended_by", ["SIGTERM", "SIGKILL"])
 def test_the_processes_of_a_run_end_with_it(tmp_path, folder, files, ended_by):
-    script = tmp_path / "jobs.py"
-    script.write_text(JOBS.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started("jobs", folder, tmp_path / "out", files) as process:
         assert process.stdout.readline().split()[0] == "0"
         workers = [int(number) for number in process.stdout.readline().split()[1:]]
         assert len(workers) == 2
