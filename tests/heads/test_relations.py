@@ -7,6 +7,7 @@ from regard.heads import treebank_relations as relations
 from regard.heads.treebank import Sentence, Treebank, parse
 from regard.heads.treebank_relations import align, best_directions, bootstrap, pairs_of, predictions, scores
 from regard.models.model import model
+from regard.reading import weights as word_weights
 
 from ..models.checkpoints import base_of, torch
 
@@ -14,7 +15,7 @@ from ..models.checkpoints import base_of, torch
 @pytest.mark.parametrize("native", [True, False])
 def test_the_most_attended_word_equals_plain_loops_over_the_weights_of_transformers(tiny, small, native, monkeypatch):
     if not native:
-        monkeypatch.setattr(relations, "native_engine", lambda: None)
+        monkeypatch.setattr(word_weights, "native_engine", lambda: None)
     reader = tiny.open()
     treebank = Treebank("part", small[0].sentences[:7], ())
     found = predictions(reader, treebank)

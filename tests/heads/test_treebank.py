@@ -3,6 +3,7 @@
 import random
 import sys
 
+import numpy as np
 import pytest
 
 from regard.errors import OptionError
@@ -196,8 +197,7 @@ def test_the_head_word_of_a_mention_is_the_first_whose_head_is_outside():
     generator = random.Random(3)
     for count in (1, 2, 7, 8, 33):
         heads = [generator.randrange(-1, count) for _ in range(count)]
-        top = treebank._top_of(heads)
         for first in range(count):
             for last in range(first, count):
                 outside = [place for place in range(first, last + 1) if not first <= heads[place] <= last]
-                assert top(first, last) == (outside[0] if outside else first)
+                assert treebank._top(np.array(heads), first, last) == (outside[0] if outside else first)

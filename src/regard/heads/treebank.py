@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import OptionError, reason_of
 
@@ -236,12 +237,12 @@ def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ..
                 opened.setdefault(entity, []).append(index)
             if closes and opened.get(entity):
                 mentions.append((entity, opened[entity].pop(), index))
-    top = _top_of(heads) if mentions else None
+    tree = np.array(heads)
     ends: dict[str, list[int]] = {}
     tops: dict[str, list[int]] = {}
     for entity, first, last in mentions:
         ends.setdefault(entity, []).append(last)
-        tops.setdefault(entity, []).append(first if first == last or top is None else top(first, last))
+        tops.setdefault(entity, []).append(_top(tree, first, last))
     for entity, first, last in mentions:
         if first == last and words[first][3] == "PRON":
             before = bisect_left(ends[entity], first)
@@ -264,23 +265,10 @@ def _brackets(entities: str) -> Iterator[tuple[str, bool, bool]]:
             yield entity, opens, closes
 
 
-def _top_of(heads: list[int]) -> Callable[[int, int], int]:
-    """A function that gives the first word of a span whose head is outside it, in logarithmic time."""
-    low = high = np.array(heads)
-    tables = [(low, high)]  # the smallest and largest head of 2^n words from each
-    for power in range(len(heads).bit_length() - 1):
-        low, high = np.minimum(low[: -(2**power)], low[2**power :]), np.maximum(high[: -(2**power)], high[2**power :])
-        tables.append((low, high))
-
-    def top(first: int, last: int) -> int:
-        position = first
-        for power in reversed(range((last - first + 1).bit_length())):
-            low, high = tables[power]
-            if position + 2**power <= last + 1 and low[position] >= first and high[position] <= last:
-                position += 2**power
-        return position if position <= last else first
-
-    return top
+def _top(heads: NDArray[np.int64], first: int, last: int) -> int:
+    """The first word of a span whose head is outside it."""
+    inside = heads[first : last + 1]
+    return first + int(((inside < first) | (inside > last)).argmax())
 
 
 def _refers(enhanced: str, count: int) -> int:

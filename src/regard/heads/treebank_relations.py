@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.edits.edit import SilenceEdit
-from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
 from regard.heads.treebank import Sentence, Treebank
-from regard.reading.weights import pool_words
+from regard.reading.reader import Encoded
+from regard.reading.weights import most_attended
 
 if TYPE_CHECKING:
     from regard.heads.statistics import Measurement
@@ -191,11 +191,12 @@ def align(model: Reader, sentences: Sequence[Sentence]) -> Iterator[AlignedSente
     start = _begin(model)
     encodings = model.tokeniser.encode_many([sentence.text for sentence in sentences])
     for sentence, encoded in zip(sentences, encodings, strict=True):
-        documents = list(cut(encoded, sentence.text, model.longest - (start is not None), model.causal))
-        if len(documents) != 1:
-            yield None
-            continue
-        yield _align_tokens(documents[0] if start is None else _with_first(documents[0], start), sentence)
+        if start is not None:
+            parts = encoded.ids, encoded.texts, encoded.spans, encoded.special, encoded.joined
+            first: Any = start, "", (0, 0), True, False
+            encoded = Encoded(*([one, *part] for one, part in zip(first, parts, strict=True)))
+        documents = list(cut(encoded, sentence.text, model.longest, model.causal))
+        yield _align_tokens(documents[0], sentence) if len(documents) == 1 else None
 
 
 def _begin(model: Reader) -> int | None:
@@ -206,18 +207,6 @@ def _begin(model: Reader) -> int | None:
     if isinstance(number, int) and not isinstance(number, bool):
         return number
     return min(model.ends) if model.ends else None
-
-
-def _with_first(document: TokenChunk, number: int) -> TokenChunk:
-    joined = np.zeros(len(document), bool) if document.joined is None else document.joined
-    return replace(
-        document,
-        ids=np.concatenate([[number], document.ids]),
-        special=np.concatenate([[True], document.special]),
-        pieces=("", *document.pieces),
-        joined=np.concatenate([[False], joined]),
-        spans=((0, 0), *document.spans),
-    )
 
 
 def _align_tokens(document: TokenChunk, sentence: Sentence) -> AlignedSentence:
@@ -336,31 +325,6 @@ class _GroupWords(NamedTuple):
         partners = np.where(cells >= 0, self.word_of[document[:, None], cells], -1)
         partners[self.cell[some] < 0] = -1
         return self.word[some], partners
-
-
-def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: Flags) -> NDArray[np.int32]:
-    """Of every cell the other cell, not set aside, with the largest weight, (document, head, cell); −1 without any.
-
-    weights   (document, head, token, token)
-    edges     (document, cell + 1): the first token of each cell, and the end of the last
-    counts    (document,): cells, of which later ones are not used
-
-    >>> weights = np.array([[[[0.1, 0.5, 0.4], [0.6, 0.1, 0.3], [0.2, 0.7, 0.1]]]], np.float32)
-    >>> most_attended(weights, np.array([[0, 1, 3]], np.int32), np.array([2], np.int32), np.zeros((1, 2), bool))
-    array([[[1, 0]]], dtype=int32)
-    """
-    native = native_engine()
-    if native is not None and weights.dtype == np.float32:
-        choices: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
-        return choices
-    best = np.full((*weights.shape[:2], aside.shape[1]), -1, np.int32)
-    for row, count in enumerate(counts.tolist()):
-        between = pool_words(weights[row].astype(np.float64), edges[row, : count + 1])  # (head, cell, cell)
-        between[:, :, aside[row, :count]] = 0
-        cells = np.arange(count)
-        between[:, cells, cells] = 0
-        best[row, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
-    return best
 
 
 # Scores
