@@ -44,7 +44,7 @@ def on_dask(reader, outs, files, end=None, processes=False):
 
     options = {"host": "127.0.0.1", "dashboard_address": None, "protocol": "tcp://", "threads_per_worker": 1}
     with LocalCluster(n_workers=2, processes=processes, **options) as cluster:
-        ended = []
+        ended: list[object] = []
 
         def on_unit(done, _total):
             if done and end is not None and not ended:

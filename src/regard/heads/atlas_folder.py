@@ -220,14 +220,15 @@ class Workers:
 
 def others(workers: Workers, manifest: Manifest) -> Compute:
     """Units by other processes: few are given out at once, and the next ones as these are done."""
-    text = manifest.text()
 
     def compute(units: list[int]) -> Iterator[tuple[int, Part]]:
         waiting, running = iter(units), set[Any]()
         try:
             while True:
                 room = WINDOW * max(1, workers.count()) - len(running)
-                running |= {workers.executor.submit(_on_worker, text, unit) for unit in islice(waiting, max(room, 0))}
+                running |= {
+                    workers.executor.submit(_on_worker, manifest, unit) for unit in islice(waiting, max(room, 0))
+                }
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -313,16 +314,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _on_worker(text: str, unit: int) -> tuple[int, Part]:
-    manifest = _manifest(text)
+def _on_worker(manifest: Manifest, unit: int) -> tuple[int, Part]:
     if manifest.version != VERSION:
         raise OptionError(f"A worker has version {VERSION} of Regard; the atlas was begun with {manifest.version}.")
     return unit, compute_unit(_model(manifest.model, manifest.weights), manifest, unit)
-
-
-@lru_cache(maxsize=8)
-def _manifest(text: str) -> Manifest:
-    return Manifest.of(text)
 
 
 @lru_cache(maxsize=1)

@@ -192,9 +192,8 @@ def align(model: Reader, sentences: Sequence[Sentence]) -> Iterator[AlignedSente
     encodings = model.tokeniser.encode_many([sentence.text for sentence in sentences])
     for sentence, encoded in zip(sentences, encodings, strict=True):
         if start is not None:
-            parts = encoded.ids, encoded.texts, encoded.spans, encoded.special, encoded.joined
-            first: Any = start, "", (0, 0), True, False
-            encoded = Encoded(*([one, *part] for one, part in zip(first, parts, strict=True)))
+            ids, texts, spans = [start, *encoded.ids], ["", *encoded.texts], [(0, 0), *encoded.spans]
+            encoded = Encoded(ids, texts, spans, [True, *encoded.special], [False, *encoded.joined])
         documents = list(cut(encoded, sentence.text, model.longest, model.causal))
         yield _align_tokens(documents[0], sentence) if len(documents) == 1 else None
 
