@@ -183,7 +183,7 @@ def part_path(folder: Path, unit: int | None = None) -> Path:
 
 def run(
     folder: str | os.PathLike[str], manifest: Manifest, units: Iterable[int], compute: Compute,
-    on_unit: OnUnit | None = None,
+    on_unit: OnUnit = lambda _done, _total: None,
 ) -> None:  # fmt: skip
     """Compute the units that are not there yet, `in_this_process` or by `others`."""
     folder, chosen = Path(folder), list(units)
@@ -193,13 +193,11 @@ def run(
         read_part(folder, manifest, unit)
     total = sum(sizes.values())
     done = total - sum(sizes[unit] for unit in missing)
-    if on_unit is not None:
-        on_unit(done, total)
+    on_unit(done, total)
     for unit, part in compute(missing):
         write_part(folder, manifest, unit, part)
         done += sizes[unit]
-        if on_unit is not None:
-            on_unit(done, total)
+        on_unit(done, total)
 
 
 def in_this_process(model: Model, manifest: Manifest) -> Compute:
@@ -362,7 +360,7 @@ def compute_unit(model: Model, manifest: Manifest, number: int) -> Part:
         for batch in batches(documents):
             for group in observe(model, [documents[index] for index in batch]):
                 measurement.add(group)
-                exemplars.add(group, [document_number(number, before + batch[index]) for index in group.indices])
+                exemplars.add(group, [document_number(number, before + batch[index]) for index in group.texts.indices])
         about["documents"] += len(documents)
         about["tokens"] += sum(map(len, documents))
         about["skipped"] += block.skipped

@@ -110,11 +110,6 @@ class LayerGroup:
         """The number of the layer."""
         return self.of_layer.layer
 
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """The indices of the documents in the batch."""
-        return self.texts.indices
-
     def tiles(self) -> Iterable[Tile]:
         """All weights in tiles of bounded size: several short documents, or some rows of a long one.
 

@@ -228,7 +228,7 @@ def _align_tokens(document: TokenChunk, sentence: Sentence) -> AlignedSentence:
 
 def predictions(
     model: Reader, treebank: Treebank, *, measurement: Measurement | None = None,
-    on_batch: Callable[[int, int], None] | None = None,
+    on_batch: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Predictions:  # fmt: skip
     """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass.
 
@@ -245,24 +245,22 @@ def predictions(
     seen = np.zeros(total, bool)
     documents = [sentence.document for _, sentence in kept]
     done, tokens = 0, sum(map(len, documents))
-    if on_batch is not None:
-        on_batch(0, tokens)
+    on_batch(0, tokens)
     for batch in batches(documents):
         words_of: dict[tuple[int, ...], _GroupWords] = {}  # the same for all layers
         for group in observe(model, [documents[index] for index in batch]):
             if measurement is not None:
                 measurement.add(group)
-            if group.indices not in words_of:
-                numbers, of_group = zip(*(kept[batch[index]] for index in group.indices), strict=True)
-                words_of[group.indices] = _GroupWords.of(of_group, first[list(numbers)])
-                seen[words_of[group.indices].word] = words_of[group.indices].seen
+            if group.texts.indices not in words_of:
+                numbers, of_group = zip(*(kept[batch[index]] for index in group.texts.indices), strict=True)
+                words_of[group.texts.indices] = _GroupWords.of(of_group, first[list(numbers)])
+                seen[words_of[group.texts.indices].word] = words_of[group.texts.indices].seen
             columns = slice(group.layer * heads, (group.layer + 1) * heads)
             for chosen, weights in group.whole():
-                words, partners = words_of[group.indices].choices(chosen, weights)
+                words, partners = words_of[group.texts.indices].choices(chosen, weights)
                 partner[words, columns] = partners
         done += sum(len(documents[index]) for index in batch)
-        if on_batch is not None:
-            on_batch(done, tokens)
+        on_batch(done, tokens)
     partner[:, silent_heads(model)] = -1
     sentence = np.repeat(np.arange(len(sentences)), lengths)
     omitted = len(sentences) - len(kept)
