@@ -270,6 +270,8 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
 
 def chosen(index: Any, count: int, axis: str = "key") -> tuple[score_parts.Index, bool]:
     """An index along one axis, as integers or a slice, and whether it was one integer."""
+    if index is None or isinstance(index, slice):
+        return _from_slice(index or slice(None), count)[0], False
     following = 3 - AXES.index(axis)
     reading = read([*index] if isinstance(index, tuple) else index, (count, *(1,) * following))
     if -1 in reading.points:
