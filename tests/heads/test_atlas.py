@@ -66,9 +66,9 @@ def begun(out, folder, files):
     return reader, atlas.start_atlas(out, reader, [str(files)], unit=SMALL, longest=64)
 
 
-def run(out, reader, manifest, units=None, on_unit=None):
+def run(out, reader, manifest, units=None, **options):
     units = atlas.units_of(manifest) if units is None else units
-    atlas.run(out, manifest, units, atlas.in_this_process(reader, manifest), on_unit)
+    atlas.run(out, manifest, units, atlas.in_this_process(reader, manifest), **options)
 
 
 @pytest.fixture(scope="module")

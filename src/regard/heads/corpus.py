@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from regard import file_state
 from regard.errors import OptionError, missing_package, reason_of
 
@@ -291,48 +293,30 @@ def _text_of(line: bytes, field: str) -> str | None:
     return None
 
 
+_of_thread = threading.local()  # rows that were decoded last, from which the next unit goes on
+
+
 def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[UnitTexts]:
-    key = path, file_state.state_of(path), field
-    reader: _ParquetRows | None
-    last_key, reader = vars(_of_thread).pop("reader", (None, None))
-    if reader is None or last_key != key or reader.first > unit.start:
-        reader = _ParquetRows(path, field)
-    yield from reader.read(unit)
-    _of_thread.reader = key, reader  # the next unit goes on from here
-
-
-_of_thread = threading.local()
-
-
-class _ParquetRows:
-    """A column of a Parquet file, read forwards: rows before a unit are decoded once, not for each unit again."""
-
-    def __init__(self, path: Path, field: str) -> None:
-        self.file, self.field = _parquet().ParquetFile(path), field
-        self.group, self.end = -1, 0  # the row group, and the first row after it
-        self.first = 0  # the number of the first row in `batch`
-        self.batch: Any = None  # rows that are decoded
-        self.batches: Iterator[Any] | None = None
-
-    def read(self, unit: Unit) -> Iterator[UnitTexts]:
-        while self.end <= unit.start:
-            self.group += 1
-            self.first, self.end = self.end, self.end + self.file.metadata.row_group(self.group).num_rows
-            self.batch = self.batches = None
-        if self.batches is None:
-            self.batches = self.file.iter_batches(ROWS, row_groups=[self.group], columns=[self.field])
-        while self.first < unit.stop:
-            batch = self.batch = self.batch or next(self.batches, None)
-            if batch is None:
-                return  # fewer rows than the file says
-            start, stop = (min(max(edge - self.first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
-            if start < stop:
-                values = batch.slice(start, stop - start).column(0).to_pylist()
-                texts = [value for value in values if isinstance(value, str)]
-                yield UnitTexts(texts, len(values) - len(texts))
-            if self.first + batch.num_rows > unit.stop:
-                return  # the next unit begins in this batch
-            self.first, self.batch = self.first + batch.num_rows, None
+    file = _parquet().ParquetFile(path)
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+    group = int(np.searchsorted(ends, unit.start, side="right"))
+    key = path, file_state.state_of(path), field, group
+    last_key, batches, first, rows = vars(_of_thread).pop("rows", (None, None, 0, []))
+    if last_key != key or first > unit.start:
+        batches = file.iter_batches(ROWS, row_groups=[group], columns=[field])
+        first, rows = int(ends[group]) - file.metadata.row_group(group).num_rows, []
+    while first < unit.stop:
+        rows = rows or next((batch.column(0).to_pylist() for batch in batches), [])
+        if not rows:
+            return  # fewer rows than the file says
+        chosen: list[Any] = rows[max(unit.start - first, 0) : unit.stop - first]
+        if chosen:
+            texts = [value for value in chosen if isinstance(value, str)]
+            yield UnitTexts(texts, len(chosen) - len(texts))
+        if first + len(rows) > unit.stop:
+            break  # the next unit begins among these
+        first, rows = first + len(rows), []
+    _of_thread.rows = key, batches, first, rows
 
 
 def _parquet() -> Any:
