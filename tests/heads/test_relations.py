@@ -70,8 +70,8 @@ def test_a_causal_model_is_asked_only_for_partners_that_it_sees(tmp_path, small)
         for sentence in small[0].sentences
         for pair in pairs_of(sentence)
     }
-    assert found.answers.keys() == asked and ("determiner", "to head") not in asked  # the noun comes later
-    assert found.answers["determiner", "to dependent"].seen <= 1
+    assert found.hits.keys() == asked and ("determiner", "to head") not in asked  # the noun comes later
+    assert found.hits["determiner", "to dependent"].seen <= 1
 
 
 def test_a_query_with_two_right_partners_counts_once():
@@ -81,7 +81,7 @@ def test_a_query_with_two_right_partners_counts_once():
     found = relations.Predictions(
         treebank, np.zeros(3, int), np.zeros(1, int), partner, np.ones(3, bool), False, 1, 1, 0
     )
-    sentence, right, *_ = found.answers["conjunct", "to dependent"]
+    sentence, right, *_ = found.hits["conjunct", "to dependent"]
     assert sentence.tolist() == [0] and right.tolist() == [[True]]
 
 

@@ -59,7 +59,7 @@ RETRY_SECONDS = 0.05  # while another process begins in the same folder
 CONNECT_SECONDS = 5
 
 
-class Part(NamedTuple):
+class AtlasPart(NamedTuple):
     """What one unit gives: arrays, and what JSON holds."""
 
     tensors: dict[str, NDArray[Any]]
@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 OnUnit = Callable[[int, int], None]  # bytes done, bytes of all units
-Compute = Callable[[list[int]], Iterable[tuple[int, Part]]]  # units, each with what it gives, in any order
+Compute = Callable[[list[int]], Iterable[tuple[int, AtlasPart]]]  # units, each with what it gives, in any order
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def start_atlas(
         read_part(folder, manifest)  # what cannot be used is named now, not after hours
     else:
         ranks = circuits.ranks(model.transformer)
-        write_part(folder, manifest, None, Part({"sums": repetition_numbers(model), **ranks._asdict()}, {}))
+        write_part(folder, manifest, None, AtlasPart({"sums": repetition_numbers(model), **ranks._asdict()}, {}))
     return manifest
 
 
@@ -206,7 +206,7 @@ def in_this_process(model: Model, manifest: Manifest) -> Compute:
 
 
 @dataclass(frozen=True, eq=False)
-class Workers:
+class AtlasWorkers:
     """Other processes, here or on a cluster."""
 
     executor: Executor
@@ -216,10 +216,10 @@ class Workers:
     fix: str
 
 
-def others(workers: Workers, manifest: Manifest) -> Compute:
+def others(workers: AtlasWorkers, manifest: Manifest) -> Compute:
     """Units by other processes: few are given out at once, and the next ones as these are done."""
 
-    def compute(units: list[int]) -> Iterator[tuple[int, Part]]:
+    def compute(units: list[int]) -> Iterator[tuple[int, AtlasPart]]:
         waiting, running = iter(units), set[Any]()
         try:
             while True:
@@ -243,19 +243,19 @@ def others(workers: Workers, manifest: Manifest) -> Compute:
 
 
 @contextmanager
-def processes(jobs: int) -> Iterator[Workers]:
+def processes(jobs: int) -> Iterator[AtlasWorkers]:
     """Several processes of this machine, which share its cores."""
     threads = max(1, engine().threads // jobs)
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_process, (threads,)) as pool:
         try:
             why = "One of the processes was ended from outside, perhaps because memory ran out."
-            yield Workers(pool, lambda: jobs, (BrokenProcessPool,), why, ", with fewer --jobs")
+            yield AtlasWorkers(pool, lambda: jobs, (BrokenProcessPool,), why, ", with fewer --jobs")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
-def cluster(address: str) -> Iterator[Workers]:
+def cluster(address: str) -> Iterator[AtlasWorkers]:
     """A Dask cluster; its workers need the model in their cache and the corpus under the same paths.
 
     A unit whose worker is lost goes to another one, and only its result counts.
@@ -289,7 +289,9 @@ def cluster(address: str) -> Iterator[Workers]:
             executor = client.get_executor(retries=10, pure=False)
             why = f"The connection to the Dask scheduler at {address!r} was lost."
             lost = (CancelledError, OSError, TimeoutError)
-            yield Workers(executor, lambda: sum(client.nthreads().values()), lost, why, " when the scheduler is back")
+            yield AtlasWorkers(
+                executor, lambda: sum(client.nthreads().values()), lost, why, " when the scheduler is back"
+            )
     finally:
         for logger, level in zip(quiet, levels, strict=True):
             logger.setLevel(level)
@@ -312,7 +314,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _on_worker(manifest: Manifest, unit: int) -> tuple[int, Part]:
+def _on_worker(manifest: Manifest, unit: int) -> tuple[int, AtlasPart]:
     if manifest.version != VERSION:
         raise OptionError(f"A worker has version {VERSION} of Regard; the atlas was begun with {manifest.version}.")
     return unit, compute_unit(_model(manifest.model, manifest.weights), manifest, unit)
@@ -328,17 +330,17 @@ def _model(name: str, weights: str) -> Model:
     return opened
 
 
-def write_part(folder: Path, manifest: Manifest, unit: int | None, part: Part) -> None:
+def write_part(folder: Path, manifest: Manifest, unit: int | None, part: AtlasPart) -> None:
     """Write the file of a unit, or of what belongs to the model."""
     about = {"manifest": manifest.identity, "unit": unit, **part.about}
     codec.save(part_path(folder, unit), part.tensors, about, kind=PART, sealed=True)
 
 
-def read_part(folder: Path, manifest: Manifest, unit: int | None = None) -> Part:
+def read_part(folder: Path, manifest: Manifest, unit: int | None = None) -> AtlasPart:
     """What `write_part` wrote; a part that is damaged, or of another atlas or unit, is refused."""
     path = part_path(folder, unit)
     try:
-        part = Part(*codec.load(path, PART, sealed=True))
+        part = AtlasPart(*codec.load(path, PART, sealed=True))
         if part.about["manifest"] != manifest.identity:
             raise OptionError(f"{path} is a part of another atlas.")
         if part.about["unit"] != unit:
@@ -348,7 +350,7 @@ def read_part(folder: Path, manifest: Manifest, unit: int | None = None) -> Part
     return part
 
 
-def compute_unit(model: Model, manifest: Manifest, number: int) -> Part:
+def compute_unit(model: Model, manifest: Manifest, number: int) -> AtlasPart:
     """The sums and examples of one unit."""
     measurement, exemplars = Measurement(model), Exemplars(len(model.blocks), model.heads)
     about: dict[str, Any] = {"documents": 0, "tokens": 0, "skipped": 0}
@@ -369,7 +371,7 @@ def compute_unit(model: Model, manifest: Manifest, number: int) -> Part:
     corpus.verify(file)  # it may have been written to in the meantime
     examples = exemplars.columns()
     about["text"] = examples.pop("text")
-    return Part({"sums": measurement.numbers, **examples}, about)
+    return AtlasPart({"sums": measurement.numbers, **examples}, about)
 
 
 # Merging

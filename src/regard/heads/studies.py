@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from regard.errors import OptionError, require
@@ -166,11 +166,8 @@ def atlas_shard(
     require("An atlas", "pyarrow")
     if dask is not None and jobs > 1:
         raise OptionError("--dask brings its own processes: leave out --jobs.")
-    with ExitStack() as stack:
-        workers = None
-        if dask is not None or jobs > 1:
-            pool = atlas_folder.processes(jobs) if dask is None else atlas_folder.cluster(dask)
-            workers = stack.enter_context(pool)
+    pool = nullcontext() if jobs == 1 else atlas_folder.processes(jobs)
+    with pool if dask is None else atlas_folder.cluster(dask) as workers:
         manifest = atlas_folder.start_atlas(folder, model, files, longest=longest, field=field)
         if tell is not None:
             for path, reason in manifest.corpus.unreadable:

@@ -140,7 +140,7 @@ class Predictions:
     omitted: int  # sentences that are longer than the model reads
 
     @cached_property
-    def answers(self) -> dict[tuple[str, str], Answers]:
+    def hits(self) -> dict[tuple[str, str], RelationHits]:
         """Of every relation and direction ("to head" or "to dependent") that heads could find."""
         collected: dict[tuple[str, str], list[tuple[int, int]]] = {}  # query among all words, right partner
         pairs = Counter[str]()
@@ -153,7 +153,7 @@ class Predictions:
                         continue
                     if self.seen[first + query] and self.seen[first + partner]:
                         collected.setdefault((relation, direction), []).append((first + query, partner))
-        answers = {}
+        hits = {}
         for key, rows in collected.items():
             word, partner = np.array(sorted(rows), np.int64).T
             queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
@@ -162,11 +162,11 @@ class Predictions:
                 np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
                 for found in (self.partner[word], by_offset)
             )
-            answers[key] = Answers(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
-        return answers
+            hits[key] = RelationHits(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
+        return hits
 
 
-class Answers(NamedTuple):
+class RelationHits(NamedTuple):
     """Which heads, and which fixed offsets, find the right partner of each query of one relation and direction."""
 
     sentence: Integers  # (query,)
@@ -382,8 +382,8 @@ TwoFiles = tuple[Predictions, Predictions]  # on the file that heads are chosen 
 def scores(chosen_on: Predictions, scored_on: Predictions, untrained: TwoFiles | None = None) -> list[Score]:
     """The best head of every relation and direction, ordered by group, relation and accuracy."""
     result: list[Score] = []
-    for key in sorted(chosen_on.answers.keys() & scored_on.answers.keys()):
-        chosen, scored = chosen_on.answers[key], scored_on.answers[key]
+    for key in sorted(chosen_on.hits.keys() & scored_on.hits.keys()):
+        chosen, scored = chosen_on.hits[key], scored_on.hits[key]
         if min(len(chosen.sentence), len(scored.sentence)) < LEAST_PAIRS:
             continue
         by_head, by_offset = chosen.heads.mean(axis=0), chosen.offsets.mean(axis=0)
@@ -391,7 +391,7 @@ def scores(chosen_on: Predictions, scored_on: Predictions, untrained: TwoFiles |
         of_head, of_offset = scored.heads[:, head].astype(int), scored.offsets[:, offset].astype(int)
         columns = [of_head, of_offset, of_head - of_offset]
         if untrained is not None:
-            chosen_0, scored_0 = (predictions.answers[key].heads for predictions in untrained)
+            chosen_0, scored_0 = (predictions.hits[key].heads for predictions in untrained)
             columns.append(scored_0[:, int(chosen_0.mean(axis=0).argmax())])
         intervals = bootstrap(scored.sentence, np.stack(columns, axis=1), len(scored_on.treebank.sentences))
         of_best, of_fixed, gain, *baseline = intervals
@@ -421,7 +421,7 @@ def scores_by_head(chosen_on: Predictions, scored_on: Predictions, found: Sequen
     result = []
     for score in found:
         relation, direction, offset = score.relation, score.direction, OFFSETS.index(score.offset)
-        chosen, scored = (predictions.answers[relation, direction] for predictions in (chosen_on, scored_on))
+        chosen, scored = (predictions.hits[relation, direction] for predictions in (chosen_on, scored_on))
         gains = chosen.heads.mean(axis=0) - chosen.offsets[:, offset].mean()
         heads = np.flatnonzero(gains > 0)
         if not len(heads):
@@ -451,10 +451,10 @@ def changes(intact: TwoFiles, silenced: TwoFiles) -> list[Change]:
     for before in best_directions(scores(*intact)):
         key = before.relation, before.direction
         was, now = (
-            predictions.answers[key].heads[:, score.layer * predictions.heads + score.head].astype(int)
+            predictions.hits[key].heads[:, score.layer * predictions.heads + score.head].astype(int)
             for score, predictions in ((before, intact[1]), (after[key], silenced[1]))
         )
-        sentence, sentences = intact[1].answers[key].sentence, len(intact[1].treebank.sentences)
+        sentence, sentences = intact[1].hits[key].sentence, len(intact[1].treebank.sentences)
         (change,) = bootstrap(sentence, (now - was)[:, None], sentences)
         result.append(Change(before, after[key], change))
     return result
