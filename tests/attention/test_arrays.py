@@ -236,6 +236,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "fewer than no strongest keys": (lambda: A.attend(ONES, top=-1), "`top` is -1"),
     "weight on a key that is not there": (lambda: A.weight_on([5]), "key 5"),
     "a head that is not there": (lambda: A.select(head=3), "head 3"),
+    "a head that is true": (lambda: A.select(head=True), "not a valid index"),
     "a head of no head axis": (lambda: regard.Attention(ONES[0, 0], ONES[0, 0]).select(head=0), "`head`"),
     "more keys of another size": (lambda: A.extended(ONES[..., :3]), "head_dim"),
     "a matrix too large": (lambda: regard.Attention(np.ones((10**6, 1)), np.ones((10**6, 1))).dense(), "TiB"),
