@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .dense import dense_weights
 from .effort import FUZZING
-from .engine_names import NUMPY_ENGINES, using
+from .engine_names import NUMPY_ENGINES, TORCH_ENGINES, using
 
 Array = NDArray[Any]
 Draw = Callable[..., Array]
@@ -35,6 +35,13 @@ if hasattr(providers, "_get_local_constants"):
 @pytest.fixture(params=NUMPY_ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs the test once with each engine that computes NumPy arrays here."""
+    with using(request.param):
+        yield request.param
+
+
+@pytest.fixture(params=TORCH_ENGINES)
+def tensor_engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Runs the test once with each engine that computes PyTorch tensors here."""
     with using(request.param):
         yield request.param
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,16 +53,6 @@ def test_any_leading_axes(draw: Draw, weights: Draw, leading: tuple[int, ...]) -
     assert A.entropy().shape == (*leading, 5)
 
 
-@pytest.mark.parametrize("leading", [(), (2,)])
-def test_grouped_queries_share_keys(draw: Draw, weights: Draw, leading: tuple[int, ...]) -> None:
-    queries, keys, values = draw(*leading, 6, 5, 7), draw(*leading, 2, 11, 7), draw(*leading, 2, 11, 3)
-    A = regard.Attention(queries, keys)
-    expected = weights(queries, keys)
-    assert_allclose(A @ values, expected @ values.repeat(3, axis=-3), **CLOSE)
-    rows = draw(*leading, 6, 5, 3)
-    assert_allclose(A.mT @ rows, expected.swapaxes(-1, -2) @ rows, **CLOSE)
-
-
 def test_leading_axes_of_values_may_serve_all(draw: Draw) -> None:
     A = regard.Attention(draw(2, 3, 5, 7), draw(2, 3, 11, 7))
     D = A.dense()
@@ -86,45 +75,7 @@ def test_products_from_the_left_and_transposed(draw: Draw) -> None:
     assert_allclose(np.asarray(A.mT), D.swapaxes(1, 2))
 
 
-def test_no_queries_at_all(draw: Draw) -> None:
-    A = regard.Attention(draw(2, 3, 0, 7), draw(2, 3, 11, 7))
-    assert (A @ draw(2, 3, 11, 4)).shape == (2, 3, 0, 4)
-    assert A.dense().shape == (2, 3, 0, 11) and A.entropy().shape == (2, 3, 0)
-    assert_array_equal(A.column_sums(), np.zeros((2, 3, 11)))
-
-
 # Options
-
-
-def test_every_option_at_once(draw: Draw, weights: Draw) -> None:
-    queries, keys, values, bias, sinks = draw(2, 4, 5, 7), draw(2, 2, 11, 7), draw(2, 2, 11, 3), draw(4, 1, 11), draw(4)
-    mask, offset = regard.causal() & regard.padding([9, 11]), [6, 3]
-    A = regard.Attention(queries, keys, scale=0.3, mask=mask, bias=bias, softcap=1.5, sinks=sinks, offset=offset)
-    position = np.array(offset)[:, None, None, None] + np.arange(5)[:, None]
-    seen = (np.arange(11) <= position) & (np.arange(11) < np.array([9, 11])[:, None, None, None])
-    expected = weights(queries, keys, scale=0.3, seen=seen, bias=bias, softcap=1.5, sinks=sinks)
-    assert_allclose(A.dense(), expected, **CLOSE)
-    assert_allclose(A @ values, expected @ values.repeat(2, axis=1), **CLOSE)
-    assert_array_equal(A.masked.dense() == -np.inf, ~np.broadcast_to(seen, A.shape))
-
-
-def test_lazy_bias_is_the_dense_one(draw: Draw) -> None:
-    queries, keys = draw(2, 4, 5, 7), draw(2, 4, 11, 7)
-    apart = abs(np.array([6, 2])[:, None, None, None] + np.arange(5)[:, None] - np.arange(11))
-    lazy = regard.Attention(queries, keys, bias=regard.biases.alibi([1.0, 0.5, 0.25, 0.0]), offset=[6, 2])
-    dense = regard.Attention(queries, keys, bias=-np.array([1.0, 0.5, 0.25, 0.0])[:, None, None] * apart)
-    assert_allclose(lazy.dense(), dense.dense(), **CLOSE)
-    assert_allclose(lazy[:, 1, ::2, [3, 1]], dense[:, 1, ::2, [3, 1]], **CLOSE)
-
-
-def test_cosine_similarity_normalises_both_sides(draw: Draw, weights: Draw) -> None:
-    queries, keys, values = 100 * draw(3, 5, 7), 0.01 * draw(3, 11, 7), draw(3, 11, 2)
-    keys[0, 2] = 0
-    lengths = [np.linalg.norm(array, axis=-1, keepdims=True) for array in (queries, keys)]
-    units = queries / lengths[0], keys / np.where(lengths[1] == 0, 1, lengths[1])
-    A = regard.Attention(queries, keys, similarity="cosine", scale=5)
-    assert_allclose(A.score.dense(), units[0] @ units[1].swapaxes(1, 2), **CLOSE)
-    assert_allclose(A @ values, weights(*units, scale=5) @ values, **CLOSE)
 
 
 def test_causal_needs_to_know_where_the_queries_stand(draw: Draw) -> None:
@@ -179,120 +130,12 @@ def test_all_floating_types(draw: Draw, weights: Draw, dtype: str) -> None:
     assert (regard.Attention(queries, keys, similarity="cosine") @ values).dtype == dtype
 
 
-def test_any_strides(draw: Draw, tmp_path: Path) -> None:
-    queries, keys, values = draw(5, 2, 3, 7), draw(2, 3, 11, 14), draw(1, 1, 11, 4)
-    queries, keys = queries.transpose(1, 2, 0, 3), keys[:, ::-1, ::-1, ::-2]
-    values = np.broadcast_to(values, (2, 3, 11, 4))
-    queries.flags.writeable = False
-    mapped = np.memmap(tmp_path / "keys", np.float64, "w+", shape=keys.shape)
-    mapped[:] = keys
-    expected = regard.Attention(queries.copy(), keys.copy()) @ values.copy()
-    assert_allclose(regard.Attention(queries, keys) @ values, expected, **CLOSE)
-    assert_allclose(regard.Attention(queries, mapped) @ values, expected, **CLOSE)
-    big_endian = queries.astype(">f8")
-    assert_allclose(regard.Attention(big_endian, keys) @ values, expected, **CLOSE)
-
-
-# Refusals
-
-
-BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
-    "sizes": (errors.ShapeError, "head_dim 4", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 4)))),
-    "axes": (errors.ShapeError, "axes", lambda: regard.Attention(np.ones((2, 3)), np.ones((1, 2, 3)))),
-    "vector": (errors.ShapeError, "1 axis", lambda: regard.Attention(np.ones(3), np.ones(3))),
-    "number": (errors.TypeProblem, "queries", lambda: regard.Attention(1.0, np.ones((2, 3)))),
-    "five axes": (errors.ShapeError, "5 axes", lambda: regard.Attention(np.ones((1,) * 5), np.ones((1,) * 5))),
-    "heads": (errors.ShapeError, "share", lambda: regard.Attention(np.ones((3, 2, 5)), np.ones((2, 2, 5)))),
-    "no heads": (errors.ShapeError, "share", lambda: regard.Attention(np.ones((3, 2, 5)), np.ones((0, 2, 5)))),
-    "batch": (errors.ShapeError, "sequence", lambda: regard.Attention(np.ones((3, 1, 2, 5)), np.ones((2, 1, 2, 5)))),
-    "empty keys": (errors.ShapeError, "no key", lambda: regard.Attention(np.ones((2, 3)), np.ones((0, 3)))),
-    "empty size": (errors.ShapeError, "head_dim 0", lambda: regard.Attention(np.ones((2, 0)), np.ones((2, 0)))),
-    "complex": (errors.TypeProblem, "complex", lambda: regard.Attention(np.ones((2, 3)) * 1j, np.ones((2, 3)))),
-    "object": (errors.TypeProblem, "object", lambda: regard.Attention(np.ones((2, 3), object), np.ones((2, 3)))),
-    "boolean": (errors.TypeProblem, "bool", lambda: regard.Attention(np.ones((2, 3), bool), np.ones((2, 3)))),
-    "ragged": (errors.TypeProblem, "unequal", lambda: regard.Attention([[1, 2], [3]], np.ones((2, 3)))),
-    "words": (errors.TypeProblem, "queries", lambda: regard.Attention([["a", "b"]], np.ones((2, 3)))),
-    "text": (errors.TypeProblem, "queries", lambda: regard.Attention("The cat", np.ones((2, 3)))),
-    "nothing": (errors.TypeProblem, "keys", lambda: regard.Attention(np.ones((2, 3)), None)),
-    "types": (errors.TypeProblem, "float32", lambda: regard.Attention(np.ones((2, 3)), np.ones((2, 3), np.float32))),
-    "scale NaN": (errors.OptionError, "scale", lambda: plain(scale=np.nan)),
-    "scale inf": (errors.OptionError, "scale", lambda: plain(scale=np.inf)),
-    "scale word": (errors.OptionError, "scale", lambda: plain(scale="big")),
-    "scale array": (errors.OptionError, "scale", lambda: plain(scale=np.ones(3))),
-    "softcap": (errors.OptionError, "softcap", lambda: plain(softcap=-1.0)),
-    "softcap 0": (errors.OptionError, "softcap", lambda: plain(softcap=0)),
-    "similarity": (errors.OptionError, "cosine", lambda: plain(similarity="cosin")),
-    "similarity of another type": (errors.OptionError, "'dot' or", lambda: plain(similarity=np.zeros(3))),
-    "scale too large for a float": (errors.OptionError, "`scale`", lambda: plain(scale=10**400)),
-    "scale too long to print": (errors.OptionError, "`scale`", lambda: plain(scale=10**5000)),
-    "softcap too large for a float": (errors.OptionError, "`softcap`", lambda: plain(softcap=10**400)),
-    "mask not called": (errors.TypeProblem, r"Call it: causal\(\)", lambda: plain(mask=regard.causal)),
-    "mask not called, either": (errors.TypeProblem, r"Call it: window\(…\)", lambda: plain(mask=regard.window)),
-    "function for a mask": (errors.TypeProblem, r"masks\.where\(<?lambda", lambda: plain(mask=lambda i, j: i > j)),
-    "package called": (errors.TypeProblem, r"regard\.Attention\(queries", lambda: regard.attention([[1]], [[1]])),  # type: ignore[operator]
-    "mask word": (errors.TypeProblem, "mask", lambda: plain(mask="causal")),
-    "mask array": (errors.TypeProblem, "allowed", lambda: plain(mask=np.ones((2, 5), bool))),
-    "mask shape": (errors.OptionError, "mask", lambda: plain(mask=regard.masks.allowed(np.ones((3, 5), bool)))),
-    "mask batch": (errors.OptionError, "sequence", lambda: plain(mask=regard.padding([1, 2, 3]))),
-    "bias shape": (errors.OptionError, "bias", lambda: plain(bias=np.ones((2, 4)))),
-    "bias axes": (errors.OptionError, "bias", lambda: plain(bias=np.ones((1, 2, 5)))),
-    "bias bool": (errors.TypeProblem, "bias", lambda: plain(bias=np.ones((2, 5), bool))),
-    "bias heads": (errors.RegardError, "head", lambda: plain(bias=regard.biases.alibi(heads=8), offset=0)),
-    "sinks shape": (errors.OptionError, "sinks", lambda: plain(sinks=np.ones(3))),
-    "offset float": (errors.OptionError, "offset", lambda: plain(offset=1.5)),
-    "offset far": (errors.OptionError, "offset", lambda: plain(offset=2**40)),
-    "offset batch": (errors.OptionError, "offset", lambda: plain(offset=[1, 2, 3])),
-    "offset ragged": (errors.OptionError, "offset", lambda: plain(offset=[[1, [2]]])),
-    "offset truth": (errors.OptionError, "offset", lambda: plain(offset=True)),
-    "values count": (errors.ShapeError, "value", lambda: plain() @ np.ones((4, 3))),
-    "values heads": (errors.ShapeError, "heads", lambda: regard.Attention(np.ones((4, 2, 3)), np.ones((2, 5, 3)))
-                     @ np.ones((4, 5, 3))),
-    "values axes": (errors.ShapeError, "values", lambda: plain() @ np.ones((2, 5, 3))),
-    "values type": (errors.TypeProblem, "float32", lambda: plain() @ np.ones((5, 3), np.float32)),
-    "values complex": (errors.TypeProblem, "complex", lambda: plain() @ (np.ones((5, 3)) * 1j)),
-    "values none": (errors.TypeProblem, "values", lambda: plain() @ None),
-    "rows": (errors.ShapeError, "`u`", lambda: plain().mT @ np.ones((5, 3))),
-    "statistic": (errors.OptionError, "entropy", lambda: plain().attend(np.ones((5, 3)), ["entrophy"])),
-    "statistics of another type": (errors.OptionError, "`statistics`", lambda: plain().attend(np.ones((5, 3)), 3)),  # type: ignore[arg-type]
-    "top": (errors.OptionError, "k", lambda: plain().top(0)),
-    "attend top": (errors.OptionError, "top", lambda: plain().attend(np.ones((5, 3)), top=-1)),
-    "mass index": (errors.OutOfRange, "key 5", lambda: plain().weight_on([5])),
-    "head": (errors.OptionError, "head", lambda: plain().select(head=0)),
-    "head missing": (errors.OutOfRange, "head 2", lambda: regard.Attention(np.ones((2, 3, 4)), np.ones((2, 3, 4)))
-                     .select(head=2)),
-    "extended size": (errors.ShapeError, "head_dim", lambda: plain().extended(np.ones((1, 4)))),
-}  # fmt: skip
-
-
-def plain(**options: Any) -> regard.Attention:
-    return regard.Attention(np.ones((2, 3)), np.ones((5, 3)), **options)
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_words(name: str) -> None:
-    error, words, act = BAD[name]
-    with pytest.raises(error, match=words):
-        act()
-
-
 def test_errors_are_also_the_usual_ones() -> None:
     with pytest.raises(ValueError, match="head_dim 4"):
         regard.Attention(np.ones((2, 3)), np.ones((2, 4)))
 
 
-# Outputs with statistics, parts, snapshots
-
-
-def test_attend_gives_outputs_and_statistics_of_one_pass(draw: Draw) -> None:
-    A, values = regard.Attention(draw(2, 5, 7), draw(2, 5, 7)), draw(2, 5, 3)
-    seen = A.attend(values, statistics=("entropy", "distance"), top=2)
-    assert_allclose(seen.output, A @ values, **CLOSE)
-    assert seen.entropy is not None and seen.distance is not None
-    assert_allclose(seen.entropy, A.entropy(), **CLOSE)
-    assert_allclose(seen.distance, A.distance(), **CLOSE)
-    assert seen.top is not None and seen.logsumexp is None and seen.peak is None
-    assert_array_equal(seen.top.index, A.top(2).index)
-    assert A.attend(values).top is None
+# Parts, snapshots
 
 
 def test_dense_refuses_what_would_be_too_large(draw: Draw) -> None:

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
@@ -19,13 +16,10 @@ from regard.attention import index as of_index
 from regard.attention.index import read
 from regard.engines import select
 
-from ..effort import examples
-
 Draw = Callable[..., Any]
 SHAPE = (2, 6, 7, 11)  # batch, head, query, key
 
 pytestmark = pytest.mark.usefixtures("engine_name")
-WITH_FIXTURES = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def matrix(axes: int = 4, dtype: Any = np.float64) -> regard.Attention:
@@ -135,37 +129,6 @@ def test_boolean_arrays_of_all_axes() -> None:
     A = matrix()
     same(A, A.dense() > 0.2)
     same(matrix(2), matrix(2).dense() > 0.1)
-
-
-@pytest.mark.parametrize("axes", [2, 3, 4])
-@given(data=st.data())
-@WITH_FIXTURES
-def test_random_basic_indices(axes: int, data: st.DataObject) -> None:
-    same(matrix(axes), data.draw(hnp.basic_indices(SHAPE[4 - axes :], allow_newaxis=True)))
-
-
-@pytest.mark.parametrize("axes", [2, 3, 4])
-@given(data=st.data())
-@WITH_FIXTURES
-def test_random_index_arrays(axes: int, data: st.DataObject) -> None:
-    shape = SHAPE[4 - axes :]
-    together = hnp.broadcastable_shapes((3, 2), max_dims=2, max_side=3)
-    items: list[Any] = []
-    for count in shape[: data.draw(st.integers(1, axes))]:
-        numbers = hnp.arrays(np.intp, data.draw(together), elements=st.integers(-count, count - 1))
-        items.append(data.draw(st.one_of(numbers, st.slices(count), st.integers(-count, count - 1))))
-        items += data.draw(st.sampled_from([[], [], [None]]))
-    same(matrix(axes), tuple(items))
-
-
-@pytest.mark.parametrize("stage", ["score", "scaled", "capped", "biased", "masked"])
-@given(index=hnp.basic_indices(SHAPE, allow_newaxis=True))
-@WITH_FIXTURES
-def test_earlier_stages_are_indexed_alike(stage: str, index: Any) -> None:
-    view = getattr(matrix(), stage)
-    expected = view.dense()[index]
-    assert np.shape(view[index]) == np.shape(expected)
-    assert_allclose(view[index], expected, rtol=1e-13, atol=1e-14)
 
 
 def test_scattered_points_are_computed_in_small_tiles(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:

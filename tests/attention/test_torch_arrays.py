@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.engines import select
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("regard.engines.torch_engine")
@@ -20,11 +19,7 @@ Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 1e-11, "atol": 1e-12}  # float64 on both sides, another order of summation
 
 
-@pytest.fixture(params=["torch"] if select.NATIVE_PROBLEM else ["torch", "native"], autouse=True)
-def tensor_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test runs with PyTorch's own engine, and with the native one where it is built."""
-    monkeypatch.setattr(select, "WANTED", request.param)
-    monkeypatch.setattr(select, "_for_tensors", {})
+pytestmark = pytest.mark.usefixtures("tensor_engine")
 
 
 @pytest.fixture
@@ -101,14 +96,6 @@ def test_indices(pair: Any, index: Any) -> None:
     same(A[index], judged(N.dense(), index))
     for stage in ("score", "scaled", "capped", "biased", "masked"):
         same(getattr(A, stage)[index], judged(getattr(N, stage).dense(), index))
-
-
-@pytest.mark.parametrize("batch", [None, 1, [1, 0]])
-@pytest.mark.parametrize("head", [None, 3, slice(1, 4), [5, 0, 1]])
-def test_selections(pair: Any, batch: Any, head: Any) -> None:
-    A, N = (attention.select(batch=batch, head=head) for attention in pair)
-    same(A.dense(), N.dense())
-    same(A.entropy(), N.entropy())
 
 
 def test_a_cache_leaves_earlier_attentions_alone(draw: Draw) -> None:

@@ -12,33 +12,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import regard
 from regard.engines import generic, numpy_arrays
-from regard.engines.interface import ACTIVATIONS, ROW_STATE, STAGES, RowState, Scores
+from regard.engines.interface import ACTIVATIONS, ROW_STATE, RowState, Scores
+
+from .torch_cases import BATCH, HEAD, KEY, KEY_HEAD, MASKS, QUERY, VALUE_SIZE, everything, scores_of
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
 
 # Float64 against float64, sums of at most a hundred terms of order one: 1e-12 leaves two digits for another order.
 CLOSE: Any = {"rtol": 1e-12, "atol": 1e-12}
-BATCH, HEAD, KEY_HEAD, QUERY, KEY, SIZE, VALUE_SIZE = 2, 6, 3, 7, 11, 5, 3
 Draw = Callable[..., Any]
 
 
 @pytest.fixture
 def scores(draw: Draw) -> Scores:
     """Everything that can change a score, at once."""
-    mask = regard.window(4, 3) & regard.padding([9, 11])
-    return Scores(
-        draw(BATCH, HEAD, QUERY, SIZE),
-        draw(BATCH, KEY_HEAD, KEY, SIZE),
-        scale=0.7,
-        softcap=2.0,
-        bias=draw(1, HEAD, 1, KEY),
-        relative=draw(HEAD, QUERY + KEY + 3),
-        relative_zero=KEY - 1,
-        sinks=draw(HEAD),
-        visible=mask.visible(queries=QUERY, keys=KEY, batch=BATCH, heads=HEAD, offset=np.array([0, 2])),
-        offset=np.array([0, 2]),
-    )
+    return scores_of(draw, MASKS["intervals"])
 
 
 @pytest.fixture
@@ -87,65 +76,12 @@ def test_outputs_and_weights_follow_the_formula(scores: Scores, values: Any, wei
     assert_allclose(generic.tile(scores, state_of(scores), "weight"), expected, **CLOSE)
 
 
-def test_stages_come_one_after_the_other(scores: Scores) -> None:
-    found = {stage: generic.tile(scores, state_of(scores), stage) for stage in STAGES}
-    assert scores.visible is not None
-    seen = np.broadcast_to(scores.visible.tile(slice(None), slice(None)), found["score"].shape)
-    assert_allclose(found["score"], scores.queries @ scores.keys.repeat(2, axis=1).swapaxes(2, 3), **CLOSE)
-    assert_allclose(found["scaled"], found["score"] * 0.7, **CLOSE)
-    assert_allclose(found["capped"], 2 * np.tanh(found["scaled"] / 2), **CLOSE)
-    assert_allclose(found["biased"], found["capped"] + scores.bias + relative_of(scores), **CLOSE)
-    assert_array_equal(found["masked"] == -np.inf, ~seen)
-    assert_array_equal(found["masked"][seen], found["biased"][seen])
-
-
-def test_row_statistics_follow_from_the_weights(scores: Scores, weights: Draw) -> None:
-    expected = plain_weights(scores, weights)
-    _, found = generic.forward(scores, None, ("logsumexp", "entropy", "peak", "distance"))
-    logarithms = np.log(np.where(expected > 0, expected, 1))
-    assert_allclose(found["entropy"], -(expected * logarithms).sum(axis=-1), **CLOSE)
-    assert_allclose(found["peak"], expected.max(axis=-1), **CLOSE)
-    position = np.array([0, 2])[:, None, None, None] + np.arange(QUERY)[:, None]
-    assert_allclose(found["distance"], (expected * abs(position - np.arange(KEY))).sum(axis=-1), **CLOSE)
-    assert scores.sinks is not None
-    sink_share = np.exp(scores.sinks[:, None] - found["logsumexp"])
-    assert_allclose(expected.sum(axis=-1) + sink_share, 1, **CLOSE)
-
-
-def test_columns_and_cells_follow_from_the_weights(scores: Scores, weights: Draw, draw: Draw) -> None:
-    expected, state, rows = plain_weights(scores, weights), state_of(scores), draw(BATCH, HEAD, QUERY, 4)
-    assert_allclose(generic.column_sums(scores, state), expected.sum(axis=2), **CLOSE)
-    assert_allclose(generic.backflow(scores, state, rows), expected.swapaxes(2, 3) @ rows, **CLOSE)
-    row_edges, column_edges = np.array([1, 2, 5, 7]), np.array([0, 4, 5, 10])
-    for pool, join in (("sum", np.sum), ("max", np.max)):
-        found = generic.pooled(scores, state, row_edges, column_edges, pool)
-        for r, c in np.ndindex(3, 3):
-            cell = expected[:, :, row_edges[r] : row_edges[r + 1], column_edges[c] : column_edges[c + 1]]
-            assert_allclose(found[:, :, r, c], join(cell, axis=(2, 3)), **CLOSE)
-
-
 def test_strips_change_nothing(scores: Scores, values: Any, draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    flow, wanted = draw(BATCH, HEAD, QUERY, VALUE_SIZE), ("bias", "relative", "sinks")
-    edges = np.array([0, 3, 7]), np.array([2, 9, 11])
-
-    def everything() -> list[Any]:
-        output, found = forward(scores, values, (*ROW_STATE, "logsumexp", "entropy", "peak", "distance"), top=4)
-        state = RowState.of(found)
-        gradients = generic.backward(scores, values, output, state, flow, wanted)
-        return [
-            output,
-            *found.values(),
-            generic.tile(scores, state, "weight"),
-            generic.column_sums(scores, state),
-            generic.backflow(scores, state, flow),
-            generic.pooled(scores, state, *edges, "sum"),
-            *(getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)),
-        ]
-
-    at_once = everything()
+    flow = draw(BATCH, HEAD, QUERY, VALUE_SIZE)
+    at_once = everything(generic, scores, values, flow)
     monkeypatch.setattr(numpy_arrays, "STRIP", 3 * KEY)
-    for whole, in_strips in zip(at_once, everything(), strict=True):
-        assert_allclose(in_strips, whole, **CLOSE)
+    for name, in_strips in everything(generic, scores, values, flow).items():
+        assert_allclose(in_strips, at_once[name], err_msg=name, **CLOSE)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -195,57 +131,6 @@ def test_a_query_that_sees_no_key_gets_zeros(draw: Draw) -> None:
     assert (generic.forward(with_sink, None, ("logsumexp",))[1]["logsumexp"] == 0.25).all()
 
 
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
-def test_masked_poison_has_no_influence(draw: Draw, poison: float) -> None:
-    queries, keys, values = draw(1, 2, 7, 3), draw(1, 1, 7, 3), draw(1, 1, 7, 3)
-    scores = Scores(queries, keys, 1.0, visible=regard.padding(4).visible(queries=7, keys=7))
-    poisoned = keys.copy(), values.copy()
-    poisoned[0][0, 0, 4:], poisoned[1][0, 0, 5] = poison, poison
-    clean, found = forward(scores, values, (*ROW_STATE, "entropy"))
-    output, also_found = forward(replace(scores, keys=poisoned[0]), poisoned[1], (*ROW_STATE, "entropy"))
-    assert_array_equal(output, clean)
-    assert_array_equal(also_found["entropy"], found["entropy"])
-    flow = np.ones_like(clean)
-    expected = generic.backward(scores, values, clean, RowState.of(found), flow)
-    gradients = generic.backward(
-        replace(scores, keys=poisoned[0]),
-        poisoned[1],
-        clean,
-        RowState.of(found),
-        flow,
-    )
-    for name in ("queries", "keys", "values"):
-        assert_array_equal(getattr(gradients, name), getattr(expected, name))
-
-
-def test_a_bias_of_minus_infinity_hides_poison_too(draw: Draw) -> None:
-    keys, values, bias = draw(1, 1, 5, 3), draw(1, 1, 5, 3), np.zeros((1, 1, 1, 5))
-    bias[..., 3] = -np.inf
-    scores = Scores(draw(1, 1, 4, 3), keys, 1.0, bias=bias)
-    clean, _ = forward(scores, values)
-    poisoned = keys.copy()
-    poisoned[0, 0, 3] = np.nan
-    assert_array_equal(forward(replace(scores, keys=poisoned), values)[0], clean)
-
-
-def test_visible_poison_reaches_exactly_the_rows_that_see_it(draw: Draw) -> None:
-    queries, keys, values = draw(1, 1, 5, 3), draw(1, 1, 5, 3), draw(1, 1, 5, 3)
-    visible = regard.causal().visible(queries=5, keys=5)
-    values[0, 0, 2, 1], values[0, 0, 3, 0], values[0, 0, 4, 0] = np.nan, np.inf, -np.inf
-    output, _ = forward(Scores(queries, keys, 1.0, visible=visible), values)
-    assert_array_equal(np.isnan(output[0, 0, :, 1]), [False, False, True, True, True])
-    assert_array_equal(output[0, 0, 3, 0], np.inf)
-    assert np.isnan(output[0, 0, 4, 0])  # inf − inf
-    assert np.isfinite(output[0, 0, :, 2]).all()
-    keys[0, 0, 3] = np.nan
-    scores = Scores(queries, keys, 1.0, visible=visible)
-    output, found = forward(scores, np.ones((1, 1, 5, 1)), ROW_STATE)
-    assert_array_equal(np.isnan(output[0, 0, :, 0]), [False, False, False, True, True])
-    weights = generic.tile(scores, RowState.of(found), "weight")[0, 0]
-    assert_array_equal(np.isnan(weights[3]), [True, True, True, True, False])  # key 4 stays hidden
-    assert_array_equal(np.isnan(generic.column_sums(scores, RowState.of(found))[0, 0]), True)
-
-
 def test_gradients_of_infinite_keys_are_those_of_torch() -> None:
     """A soft cap makes their scores finite, with slope 0: 0 · inf is NaN, never inf of some sign."""
     queries, keys, values = (
@@ -266,15 +151,7 @@ def test_gradients_of_infinite_keys_are_those_of_torch() -> None:
     assert np.isnan(gradients.queries).any()
 
 
-# Top and types
-
-
-def test_strongest_keys_are_sorted_with_ties_to_the_lower_index() -> None:
-    keys = np.array([1.0, 3, 2, 3, 3, 0]).reshape(1, 1, 6, 1)
-    _, found = generic.forward(Scores(np.ones((1, 1, 1, 1)), keys, 1.0), None, top=8)
-    assert found["top_index"].ravel().tolist() == [1, 3, 4, 2, 0, 5, -1, -1]
-    assert (np.diff(found["top_weight"]) <= 0).all()
-    assert found["top_weight"].ravel()[-2:].tolist() == [0, 0]
+# Types
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,19 @@ functional = torch.nn.functional
 func = torch.func
 gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)  # along random directions: two calls instead of thousands
 
-ENGINES = ["torch"] if select.NATIVE_PROBLEM else ["torch", "native"]
 CLOSE: Any = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 MASK = regard.causal() & regard.padding([9, 11])
 WHERE = regard.masks.where(lambda query, key: (query - key) % 3 != 1)
 
 
-@pytest.fixture(params=ENGINES, autouse=True)
-def engine_of_tensors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each test runs with PyTorch's own engine, and with the native one where it is built."""
+pytestmark = pytest.mark.usefixtures("tensor_engine")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
     torch.manual_seed(20240229)
-    monkeypatch.setattr(select, "WANTED", request.param)
-    monkeypatch.setattr(select, "_for_tensors", {})
     with one_thread():
-        yield str(request.param)
+        yield
 
 
 def leaf(*shape: int) -> Any:
@@ -235,7 +234,7 @@ def test_a_change_between_forward_and_backward_is_noticed() -> None:
 # Twice, forwards, over many at once
 
 
-def test_second_derivatives_are_refused(engine_of_tensors: str) -> None:
+def test_second_derivatives_are_refused() -> None:
     queries, keys, values = given()
     output = regard.Attention(queries, keys, softcap=2.0) @ values
     (gradient,) = torch.autograd.grad(output.square().sum(), queries, create_graph=True)
@@ -378,16 +377,17 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-def test_memory_grows_with_n_not_with_its_square(engine_of_tensors: str) -> None:
+def test_memory_grows_with_n_not_with_its_square(tensor_engine: str) -> None:
     """Queries, outputs and gradients of 16,384 tokens are 4 MiB each; their weights would be 1 GiB.
 
     PyTorch's own engine keeps a strip of 16 MiB in a dozen forms at once, and gets fewer tokens to save time.
     """
-    environment = {**os.environ, "REGARD_ENGINE": engine_of_tensors, "PYTHONPATH": os.pathsep.join(sys.path)}
-    count = 16384 if engine_of_tensors == "native" else 4096  # in a dozen forms: 768 MiB
+    is_native = tensor_engine == "torch_native"
+    environment = {**os.environ, "REGARD_ENGINE": str(select.WANTED), "PYTHONPATH": os.pathsep.join(sys.path)}
+    count = 16384 if is_native else 4096  # in a dozen forms: 768 MiB
     command = [sys.executable, "-c", PEAK, str(count)]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert int(found.stdout) < (200 if engine_of_tensors == "native" else 500)
+    assert int(found.stdout) < (200 if is_native else 500)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

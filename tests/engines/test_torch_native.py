@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 import regard
 from regard import errors
-from regard.engines import generic, select
-from regard.engines.interface import ACTIVATIONS
+from regard.engines import select
 
 from ..engine_names import using
 from . import torch_cases as cases
@@ -129,48 +128,3 @@ def test_several_threads_at_once(draw: Draw) -> None:
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: A @ values, range(32)):
             assert torch.equal(found, expected)
-
-
-# Layers
-
-
-@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32", "float64"])
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-def test_linear(draw: Draw, activation: str | None, kind: str) -> None:
-    dtype = getattr(torch, kind)
-    x, weight, bias, residual = (
-        torch.from_numpy(draw(*shape)).to(dtype) for shape in ((2, 5, 7), (11, 7), (11,), (2, 5, 11))
-    )
-    found = torch_native.linear(x, weight, bias, activation, residual)
-    arrays = [array.double().numpy() for array in (x, weight, bias)]
-    expected = generic.linear(*arrays, activation, residual.double().numpy())
-    bound = 4 * torch.finfo(dtype).eps  # one rounding of the result, and a sum of seven products
-    assert found.dtype == dtype
-    assert_allclose(found.double().numpy(), expected, rtol=bound, atol=8 * bound)
-
-
-def test_norms_and_rotary(draw: Draw) -> None:
-    x, weight, bias, angles = draw(2, 3, 5, 8), draw(8), draw(8), draw(1, 5, 3)
-    of_x, of_weight, of_bias, of_angles = map(torch.from_numpy, (x, weight, bias, angles))
-    found = torch_native.layer_norm(of_x, of_weight, of_bias, 1e-5)
-    assert_allclose(found.numpy(), generic.layer_norm(x, weight, bias, 1e-5), **CLOSE)
-    found = torch_native.rms_norm(of_x, of_weight, 1e-5)
-    assert_allclose(found.numpy(), generic.rms_norm(x, weight, 1e-5), **CLOSE)
-    found = torch_native.rotary(of_x, of_angles.cos(), of_angles.sin(), False)
-    assert_allclose(found.numpy(), generic.rotary(x, np.cos(angles), np.sin(angles), False), **CLOSE)
-
-
-def test_layers_with_gradients_are_those_of_pytorch(draw: Draw) -> None:
-    x, weight, bias, angles = (torch.from_numpy(draw(*shape)) for shape in ((2, 3, 5, 8), (8, 8), (8,), (1, 5, 3)))
-    x.requires_grad_()
-    for compute in (
-        lambda engine: engine.linear(x, weight, bias, "gelu", x),
-        lambda engine: engine.layer_norm(x, bias, None, 1e-5),
-        lambda engine: engine.rms_norm(x, bias, 1e-5),
-        lambda engine: engine.rotary(x, angles.cos(), angles.sin(), True),
-    ):
-        found, expected = (torch.autograd.grad(compute(engine).sum(), x)[0] for engine in (torch_native, generic))
-        assert_allclose(found.numpy(), expected.numpy(), **CLOSE)
-        assert found.any()
-        with torch.no_grad():
-            assert_allclose(compute(torch_native).numpy(), compute(generic).numpy(), **CLOSE)

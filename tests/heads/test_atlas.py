@@ -1,6 +1,5 @@
 """An atlas is the same however it was computed: at once, in shards, interrupted, or on a cluster."""
 
-import contextlib
 import json
 import os
 import random
@@ -11,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from regard import codec
 from regard.engines.select import native_engine
 from regard.errors import OptionError
 from regard.heads import atlas_folder as atlas
@@ -25,17 +25,18 @@ from regard.heads import corpus
 from regard.heads.documents import documents_of
 from regard.heads.exemplars import STRONGEST
 from regard.heads.observation import observe
-from regard.heads.statistics import NAMES, measure
+from regard.heads.statistics import NAMES, measure, repetition
 from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate_mean
 from regard.models.model import model
 
 from ..models.checkpoints import WORDS
+from . import atlas_runs
+from .atlas_runs import SMALL
 from .conftest import tiny_llama
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 RESULTS = ("statistics.parquet", "examples.parquet", "heads.json")
-SMALL = 700  # bytes of a unit
 
 
 def text_of(seed, lines):
@@ -65,9 +66,9 @@ def begun(out, folder, files):
     return reader, atlas.start_atlas(out, reader, [str(files)], unit=SMALL, longest=64)
 
 
-def run(out, reader, manifest, units=None, on_unit=None):
+def run(out, reader, manifest, units=None, **options):
     units = atlas.units_of(manifest) if units is None else units
-    atlas.run(out, manifest, units, atlas.in_this_process(reader, manifest), on_unit)
+    atlas.run(out, manifest, units, atlas.in_this_process(reader, manifest), **options)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,12 @@ def whole(tmp_path_factory, folder, files):
     run(out, reader, manifest)
     assert atlas.sum_parts(out)[1] == 0
     return out
+
+
+def started(how, *arguments, **pipes):
+    """A run in a process of its own."""
+    command = [sys.executable, str(Path(atlas_runs.__file__)), how, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **pipes)
 
 
 def texts_of(given, unit):
@@ -94,8 +101,7 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
     for unit in manifest.corpus.units:
         for read in corpus.texts(manifest.corpus, unit):
             total += measure(reader, documents_of(reader, read.texts, 64))
-    of_model, _ = atlas.read_sums(Path("model.parquet"), (whole / "parts" / "model.parquet").read_bytes())
-    total += of_model
+    total += repetition(reader)
     table = parquet.read_table(whole / "statistics.parquet")
     assert json.loads(table.schema.metadata[b"regard"])["skipped"] == 3  # a broken line, one without text, a null
     for row in table.to_pylist():
@@ -162,14 +168,12 @@ def test_a_unit_is_not_counted_again_by_a_second_run(tmp_path, whole, folder, fi
 def test_a_damaged_part_is_named_and_computed_again_once_it_is_deleted(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
     run(tmp_path, reader, manifest)
-    part = tmp_path / "parts" / "000000.parquet"
+    part = tmp_path / "parts" / "000000.safetensors"
     part.write_bytes(part.read_bytes()[:200])
-    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged: .*\nDelete '.*000000\.\*'"):
-        atlas.sum_parts(tmp_path)
-    with pytest.raises(OptionError, match=r"000000\.parquet' is damaged"):
-        run(tmp_path, reader, manifest)
-    for one in part.parent.glob("000000.*"):
-        one.unlink()
+    for act in (lambda: atlas.sum_parts(tmp_path), lambda: run(tmp_path, reader, manifest)):
+        with pytest.raises(OptionError, match=r"000000\.safetensors cannot be read .*\nDelete it"):
+            act()
+    part.unlink()
     run(tmp_path, reader, manifest)
     atlas.sum_parts(tmp_path)
     assert contents(tmp_path) == contents(whole)
@@ -192,65 +196,51 @@ def copied(tmp_path, whole):
     return tmp_path / "copy"
 
 
-@pytest.mark.parametrize(
-    "name", ["000000.parquet", "000000.examples.parquet", "000000.json", "model.parquet", "model.json"]
-)
-def test_a_flipped_bit_in_a_part_is_refused_by_name_or_changes_nothing(copied, whole, name):
-    path, manifest = copied / "parts" / name, atlas.Manifest.read(whole)
-    part, content = name.split(".")[0], path.read_bytes()
-    expected, refused = atlas.read_part(copied, manifest, part), 0
+def said_of(part):
+    return codec.digest(part.about, part.tensors)
+
+
+@pytest.mark.parametrize("name", ["parts/000000.safetensors", "parts/model.safetensors", "atlas.json"])
+def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(copied, name):
+    manifest, unit = atlas.Manifest.read(copied), 0 if "0" in name else None
+    path, content = copied / name, (copied / name).read_bytes()
+
+    def read():
+        return (
+            atlas.Manifest.read(copied) if path.suffix == ".json" else said_of(atlas.read_part(copied, manifest, unit))
+        )
+
+    expected, refused = read(), 0
     places = range(0, len(content), max(1, len(content) // 200))
     for place in places:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
         try:
-            assert atlas.read_part(copied, manifest, part) == expected
+            assert read() == expected
         except OptionError as problem:
-            refused += f"{part}." in str(problem)
-    assert refused >= (0.8 if name.endswith(".json") else 1) * len(places)  # a blank of JSON may be another blank
+            refused += path.name in str(problem)
+    assert refused >= 0.8 * len(places)  # a blank of JSON may be another blank
 
 
-def test_parts_of_another_atlas_or_unit_and_incomplete_parts_are_refused_by_name(tmp_path, copied, whole, folder):
-    manifest = atlas.Manifest.read(whole)
+def test_parts_of_another_atlas_or_unit_are_refused_by_name(tmp_path, copied, whole, folder):
     (tmp_path / "a.txt").write_text(text_of(9, 60), encoding="utf-8")
     reader = model(str(folder))
     other = atlas.start_atlas(tmp_path / "other", reader, [str(tmp_path / "a.txt")], unit=SMALL, longest=64)
     run(tmp_path / "other", reader, other, [0, 1])
-    parts = copied / "parts"
-    for one in (tmp_path / "other" / "parts").glob("000000.*"):
-        shutil.copy(one, parts)
-    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+    shutil.copy(atlas.part_path(tmp_path / "other", 0), copied / "parts")
+    with pytest.raises(OptionError, match=r"000000\.safetensors is a part of another atlas"):
         atlas.sum_parts(copied)
-    with pytest.raises(OptionError, match=r"000000\.json' is a part of another atlas"):
+    with pytest.raises(OptionError, match=r"000000\.safetensors is a part of another atlas"):
         atlas.merge([copied], tmp_path / "out")
-    for one in (whole / "parts").glob("000001.*"):
-        shutil.copy(one, parts / one.name.replace("000001", "000000"))
-    with pytest.raises(OptionError, match=r"000000\.json' is that of part '000001'"):
+    shutil.copy(atlas.part_path(whole, 1), atlas.part_path(copied, 0))
+    with pytest.raises(OptionError, match=r"000000\.safetensors is that of unit 1"):
         atlas.sum_parts(copied)
-    for one in (whole / "parts").glob("000000.*"):
-        shutil.copy(one, parts)
-    (parts / "000000.examples.parquet").unlink()
-    with pytest.raises(OptionError, match=r"000000\.examples\.parquet' cannot be read"):
-        run(copied, reader, manifest)
 
 
 def test_damaged_sums_of_the_model_are_named_before_units_are_computed(copied, folder, files):
-    path = copied / "parts" / "model.parquet"
+    path = atlas.part_path(copied)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(OptionError, match=r"model\.parquet' is damaged"):
+    with pytest.raises(OptionError, match=r"model\.safetensors cannot be read"):
         begun(copied, folder, files)
-
-
-def test_a_flipped_bit_in_the_manifest_is_refused_by_name_or_changes_nothing(copied):
-    path = copied / "atlas.json"
-    content, expected, refused = path.read_bytes(), atlas.Manifest.read(copied), 0
-    places = range(0, len(content), max(1, len(content) // 200))
-    for place in places:
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-        try:
-            assert atlas.Manifest.read(copied) == expected
-        except OptionError as problem:
-            refused += "atlas.json'" in str(problem)
-    assert refused >= 0.8 * len(places)  # a blank of JSON may be another blank
 
 
 def test_a_manifest_that_was_changed_or_is_of_an_older_format_is_refused(copied):
@@ -298,31 +288,13 @@ def test_models_with_one_other_weight_or_another_tokeniser_are_told_apart(tmp_pa
     assert atlas.model_digest(model(str(tmp_path / "other"))) != atlas.model_digest(reader)
 
 
-CLAIMS = """
-import sys
-from regard.errors import OptionError
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-reader = model(sys.argv[1])
-print("ready", flush=True)
-for folder in sys.stdin:
-    try:
-        atlas.start_atlas(folder.strip(), reader, [sys.argv[2]], longest=64)
-        print("accepted", flush=True)
-    except OptionError as problem:
-        print("refused" if "other files" in str(problem) else problem, flush=True)
-"""
-
-
 def test_of_two_processes_that_begin_different_corpora_in_one_folder_one_is_refused(tmp_path, folder):
-    command = [sys.executable, "-c", CLAIMS, str(folder)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         processes = []
         for number in range(2):
             (tmp_path / f"{number}.txt").write_text(text_of(number, 5), encoding="utf-8")
-            arguments = [*command, str(tmp_path / f"{number}.txt")]
-            processes.append(stack.enter_context(subprocess.Popen(arguments, **pipes)))
+            claiming = started("claims", folder, "", tmp_path / f"{number}.txt", stdin=subprocess.PIPE)
+            processes.append(stack.enter_context(claiming))
         assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
         for turn in range(30):
             for process in processes if turn % 2 else reversed(processes):
@@ -393,40 +365,22 @@ def test_the_strongest_links_of_each_head_are_among_the_examples(whole, folder):
         np.testing.assert_allclose(ours, sorted(found, reverse=True)[:3], rtol=1e-4)
 
 
-CHILD = """
-import sys
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-out, folder, files = sys.argv[1:]
-reader = model(folder)
-manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
-print("begun", flush=True)
-compute = atlas.in_this_process(reader, manifest)
-atlas.run(out, manifest, atlas.units_of(manifest), compute, lambda done, total: print(done, total, flush=True))
-"""
-
-
-def started(out, folder, files):
-    command = [sys.executable, "-c", CHILD.format(unit=SMALL), str(out), str(folder), str(files)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files, times):
     generator = random.Random(times)
-    with started(tmp_path / "timed", folder, files) as child:  # how long a whole run takes
+    with started("alone", folder, tmp_path / "timed", files) as child:  # how long a whole run takes
         assert child.stdout.readline() == "begun\n"
         begin = time.monotonic()
         child.stdout.read()
         duration = time.monotonic() - begin
     out = tmp_path / "out"
     for _ in range(times):
-        with started(out, folder, files) as child:
+        with started("alone", folder, out, files) as child:
             child.stdout.readline()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
+            with suppress(subprocess.TimeoutExpired):  # a tenth of a run or less, so that all are cut short
                 child.wait(generator.uniform(0, duration / max(10, times)))
             child.kill()
-    with started(out, folder, files) as child:
+    with started("alone", folder, out, files) as child:
         child.stdout.read()
         assert child.wait() == 0
     assert atlas.sum_parts(out)[1] == 0
@@ -435,18 +389,19 @@ def test_kill_9_at_random_moments_changes_nothing(tmp_path, whole, folder, files
 
 def test_several_processes_and_any_number_of_threads_give_the_same_files(tmp_path, whole, folder, files):
     reader, manifest = begun(tmp_path, folder, files)
-    atlas.run(tmp_path, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest))
+    with atlas.processes(2) as workers:
+        atlas.run(tmp_path, manifest, atlas.units_of(manifest), atlas.others(workers, manifest))
     assert atlas.sum_parts(tmp_path)[1] == 0
     assert contents(tmp_path) == contents(whole)
     if native_engine() is None:
         return
     from regard import _core
 
-    before, wanted = _core.threads(), atlas.compute_unit(reader, manifest, 0)
+    before, wanted = _core.threads(), said_of(atlas.compute_unit(reader, manifest, 0))
     try:
         for count in (1, 5):
             _core.set_threads(count)
-            assert atlas.compute_unit(reader, manifest, 0) == wanted
+            assert said_of(atlas.compute_unit(reader, manifest, 0)) == wanted
     finally:
         _core.set_threads(before)
 
@@ -484,144 +439,43 @@ def test_damaged_rows_of_a_parquet_file_are_listed_and_the_rest_is_counted(tmp_p
     assert any(note.startswith(f"Not read: {path.resolve()}: ") for note in found.notes)
 
 
-DASK = """
-import os, signal, sys
-from distributed import Client, LocalCluster
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    out, folder, files, kill = sys.argv[1:]
-    reader = model(folder)
-    manifest = atlas.start_atlas(out, reader, [files], unit={unit}, longest=64)
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1)
-    with LocalCluster(n_workers=2, processes=True, **options) as cluster:
-        victims = []
-
-        def on_unit(done, total):
-            if kill == "kill" and done and not victims:  # a worker is lost in the middle of the run
-                with Client(cluster.scheduler_address) as client:
-                    victims.extend(client.run(os.getpid).values())
-                os.kill(victims[0], signal.SIGKILL)
-
-        compute = atlas.on_dask(cluster.scheduler_address, manifest)
-        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
-    print("done", len(victims))
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", ["no", "kill"])
-def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whole, folder, files, kill):
+@pytest.mark.parametrize(("how", "told"), [("dask", "done"), ("dask_with_a_killed_worker", "done 2")])
+def test_a_dask_cluster_gives_the_same_even_if_a_worker_is_killed(tmp_path, whole, folder, files, how, told):
     pytest.importorskip("distributed")
-    script = tmp_path / "on_dask.py"
-    script.write_text(DASK.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files), kill]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == ("done 2" if kill == "kill" else "done 0"), done.stderr
-    assert atlas.sum_parts(tmp_path / "out")[1] == 0
-    assert contents(tmp_path / "out") == contents(whole)
-
-
-TWO_ON_DASK = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from distributed import LocalCluster
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    folder, *corpora = sys.argv[1:]
-    reader = model(folder)
-    begun = [(one + "-out", atlas.start_atlas(one + "-out", reader, [one], unit={unit}, longest=64)) for one in corpora]
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=2, protocol="tcp://")
-    with LocalCluster(n_workers=1, processes=False, **options) as cluster, ThreadPoolExecutor(2) as pool:
-        address = cluster.scheduler_address
-        runs = [
-            pool.submit(atlas.run, out, one, atlas.units_of(one), atlas.on_dask(address, one)) for out, one in begun
-        ]
-        for run in runs:
-            run.result()
-    print("done")
-"""
-
-
-@pytest.mark.slow
-def test_two_atlases_on_one_cluster_at_once_keep_their_own_results(tmp_path, folder):
-    pytest.importorskip("distributed")
-    script, corpora = tmp_path / "two.py", [tmp_path / "1.txt", tmp_path / "2.txt"]
-    script.write_text(TWO_ON_DASK.format(unit=SMALL))
-    for number, path in enumerate(corpora):
-        path.write_text(text_of(number, 60), encoding="utf-8")
-    command = [sys.executable, str(script), str(folder), *map(str, corpora)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "done", done.stderr
-    reader = model(str(folder))
-    for path in corpora:
-        alone = tmp_path / f"{path.name}-alone"
-        manifest = atlas.start_atlas(alone, reader, [str(path)], unit=SMALL, longest=64)
-        run(alone, reader, manifest)
-        atlas.sum_parts(alone)
-        assert atlas.sum_parts(f"{path}-out")[1] == 0
-        assert contents(f"{path}-out") == contents(alone)
-
-
-LOST = """
-import sys
-from distributed import LocalCluster
-from regard.errors import OptionError
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-if __name__ == "__main__":
-    out, folder, files = sys.argv[1:]
-    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
-    options = dict(host="127.0.0.1", dashboard_address=None, threads_per_worker=1, protocol="tcp://")
-    cluster = LocalCluster(n_workers=1, processes=False, **options)
-
-    def on_unit(done, total):
-        if done:
-            cluster.close()
-
-    try:
-        compute = atlas.on_dask(cluster.scheduler_address, manifest)
-        atlas.run(out, manifest, atlas.units_of(manifest), compute, on_unit)
-    except OptionError as problem:
-        print(problem)
-"""
+    with started(how, folder, tmp_path, files) as process:
+        output, problems = process.communicate()
+    assert output.strip() == told, problems
+    for out in [tmp_path, tmp_path / "second"][: 1 + (how == "dask")]:  # two atlases may share a cluster
+        assert atlas.sum_parts(out)[1] == 0
+        assert contents(out) == contents(whole)
 
 
 def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole, folder, files):
     pytest.importorskip("distributed")
-    script = tmp_path / "lost.py"
-    script.write_text(LOST.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in done.stdout, done.stderr
-    assert "run the command again" in done.stdout
-    reader, manifest = begun(tmp_path / "out", folder, files)
-    assert list((tmp_path / "out" / "parts").glob("0*.json"))
-    run(tmp_path / "out", reader, manifest)
-    atlas.sum_parts(tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(whole)
+    with started("dask_with_a_lost_scheduler", folder, tmp_path, files) as process:
+        output, problems = process.communicate()
+    assert "The connection to the Dask scheduler at 'tcp://127.0.0.1:" in output, problems
+    assert "run the command again" in output
+    reader, manifest = begun(tmp_path, folder, files)
+    assert list((tmp_path / "parts").glob("0*"))
+    run(tmp_path, reader, manifest)
+    atlas.sum_parts(tmp_path)
+    assert contents(tmp_path) == contents(whole)
 
 
-@pytest.mark.parametrize("address", ["xyz", "", "tcp://", "http://host:1", "host:port", "tcp://host", "host:99999999"])
-def test_what_is_not_an_address_is_refused_before_anything_is_asked(address, monkeypatch):
-    monkeypatch.setattr(socket, "create_connection", None)
-    with pytest.raises(
-        OptionError, match=r"--dask is '.*'; expected the address of a scheduler, such as tcp://host:8786"
-    ):
-        atlas.check_scheduler(address)
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:{}", "tcp://127.0.0.1:{}", "tls://localhost:{}"])
-def test_a_scheduler_that_does_not_answer_is_named(address):
+@pytest.mark.parametrize("address", ["xyz", "", "http://host:1", "host:port", "tcp://host", "127.0.0.1:{port}"])
+def test_a_scheduler_that_does_not_answer_is_named(address, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(atlas, "CONNECT_SECONDS", 0.5)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # no server listens there
-        at = address.format(unused.getsockname()[1])
-        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': connection refused"):
-            atlas.check_scheduler(at)
+        address = address.format(port=unused.getsockname()[1])
+        with (
+            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{address}': .+\.\nStart one"),
+            atlas.cluster(address),
+        ):
+            pass
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
@@ -631,39 +485,25 @@ def test_a_server_that_is_not_a_scheduler_is_named(answer, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
-            server.accept()[0].close()  # whether anything listens
-            with server.accept()[0] as connection:
-                connection.sendall(answer)
-                while connection.recv(1 << 16):  # until the other end gives up
-                    pass
+            with suppress(OSError):  # until the test is over
+                while True:
+                    connection = server.accept()[0]
+                    connection.sendall(answer)
+                    held.append(connection)
 
+        held: list[socket.socket] = []
         threading.Thread(target=serve, daemon=True).start()
         at = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"):
-            atlas.check_scheduler(at)
-
-
-JOBS = """
-import multiprocessing, sys
-from regard.heads import atlas_folder as atlas
-from regard.models.model import model
-
-def on_unit(done, total):
-    print(done, *(one.pid for one in multiprocessing.active_children()), flush=True)
-
-if __name__ == "__main__":
-    out, folder, files = sys.argv[1:]
-    manifest = atlas.start_atlas(out, model(folder), [files], unit={unit}, longest=64)
-    atlas.run(out, manifest, atlas.units_of(manifest), atlas.in_processes(2, manifest), on_unit)
-"""
+        with (
+            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{at}': .+\.\nStart one"),
+            atlas.cluster(at),
+        ):
+            pass
 
 
 @pytest.mark.parametrize("ended_by", ["SIGTERM", "SIGKILL"])
 def test_the_processes_of_a_run_end_with_it(tmp_path, folder, files, ended_by):
-    script = tmp_path / "jobs.py"
-    script.write_text(JOBS.format(unit=SMALL))
-    command = [sys.executable, str(script), str(tmp_path / "out"), str(folder), str(files)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started("jobs", folder, tmp_path / "out", files) as process:
         assert process.stdout.readline().split()[0] == "0"
         workers = [int(number) for number in process.stdout.readline().split()[1:]]
         assert len(workers) == 2

@@ -235,7 +235,7 @@ def test_a_corpus_in_shards_merges_to_the_atlas_of_the_whole(llama, tmp_path):
         (("ablate", ""), 'regard heads ablate "The cat sat"'),
         (("corpus", "nowhere.txt", "--out", "OUT", "--shard", "3/2"), "--shard is '3/2'"),
         (("corpus", "nowhere.txt", "--out", "OUT"), "holds no text"),
-        (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "xyz"), "--dask is 'xyz'"),
+        (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "xyz"), "No Dask scheduler answers at 'xyz'"),
         (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "127.0.0.1:0"), "No Dask scheduler answers"),
         (("corpus", "nowhere.txt", "--out", "OUT", "--dask", "127.0.0.1:0", "--jobs", "2"), "leave out --jobs"),
         (("corpus", "nowhere.txt", "--out", __file__), "is a file"),

@@ -5,8 +5,9 @@ import pytest
 
 from regard.engines.select import native_engine
 from regard.heads import exemplars, statistics
-from regard.heads import treebank_relations as relations
 from regard.heads.observation import circles
+from regard.reading import weights as word_weights
+from regard.reading.weights import most_attended
 
 native = native_engine()
 pytestmark = pytest.mark.skipif(native is None, reason="the native engine is not built")
@@ -51,9 +52,9 @@ def test_the_most_attended_word_is_that_of_numpy(tokens, monkeypatch):
         inner = np.sort(generator.choice(np.arange(1, tokens), count - 1, replace=False))
         row[: count + 1] = [0, *inner, tokens]
     aside = generator.random((4, counts.max())) < 0.2
-    ours = relations.most_attended(weights, edges, counts, aside)
-    monkeypatch.setattr(relations, "native_engine", lambda: None)
-    np.testing.assert_array_equal(ours, relations.most_attended(weights, edges, counts, aside))
+    ours = most_attended(weights, edges, counts, aside)
+    monkeypatch.setattr(word_weights, "native_engine", lambda: None)
+    np.testing.assert_array_equal(ours, most_attended(weights, edges, counts, aside))
 
 
 @pytest.mark.parametrize("size", [3, 16, 37, 64])

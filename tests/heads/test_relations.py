@@ -7,6 +7,7 @@ from regard.heads import treebank_relations as relations
 from regard.heads.treebank import Sentence, Treebank, parse
 from regard.heads.treebank_relations import align, best_directions, bootstrap, pairs_of, predictions, scores
 from regard.models.model import model
+from regard.reading import weights as word_weights
 
 from ..models.checkpoints import base_of, torch
 
@@ -14,7 +15,7 @@ from ..models.checkpoints import base_of, torch
 @pytest.mark.parametrize("native", [True, False])
 def test_the_most_attended_word_equals_plain_loops_over_the_weights_of_transformers(tiny, small, native, monkeypatch):
     if not native:
-        monkeypatch.setattr(relations, "native_engine", lambda: None)
+        monkeypatch.setattr(word_weights, "native_engine", lambda: None)
     reader = tiny.open()
     treebank = Treebank("part", small[0].sentences[:7], ())
     found = predictions(reader, treebank)
@@ -64,21 +65,23 @@ def test_a_causal_model_is_asked_only_for_partners_that_it_sees(tmp_path, small)
 
     reader = tiny_llama(tmp_path).open()
     found = predictions(reader, small[0])
-    asked, pairs = relations.questions_of(found)
-    for one in asked.values():
-        positions = one.word - found.first[found.sentence[one.word]]
-        assert (one.partner < positions).all()
-    assert ("determiner", "to head") not in asked  # the noun comes later
-    assert len(asked["determiner", "to dependent"].word) <= pairs["determiner"]
+    asked = {
+        (pair.relation, "to dependent" if pair.dependent < pair.head else "to head")
+        for sentence in small[0].sentences
+        for pair in pairs_of(sentence)
+    }
+    assert found.hits.keys() == asked and ("determiner", "to head") not in asked  # the noun comes later
+    assert found.hits["determiner", "to dependent"].seen <= 1
 
 
 def test_a_query_with_two_right_partners_counts_once():
+    rows = ["1\ta\ta\tX\t_\t_\t0\troot\t_\t_", "2\tb\tb\tX\t_\t_\t1\tconj\t_\t_", "3\tc\tc\tX\t_\t_\t1\tconj\t_\t_"]
+    treebank = Treebank("", parse([row.encode() for row in rows]).sentences, ())
+    partner = np.array([[1], [-1], [-1]], np.int16)
     found = relations.Predictions(
-        Treebank("", (), ()), np.zeros(4, int), np.zeros(1, int), np.array([[-1], [2], [-1], [-1]], np.int16),
-        np.ones(4, bool), False, 1, 1, 0,
-    )  # fmt: skip
-    asked = relations.Questions("conjunct", "to dependent", np.array([1, 1]), np.array([2, 3]))
-    sentence, right = relations.hits(asked, found)
+        treebank, np.zeros(3, int), np.zeros(1, int), partner, np.ones(3, bool), False, 1, 1, 0
+    )
+    sentence, right, *_ = found.hits["conjunct", "to dependent"]
     assert sentence.tolist() == [0] and right.tolist() == [[True]]
 
 

@@ -13,18 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from regard import errors
 from regard.engines.interface import ACTIVATIONS
 from regard.engines.numpy_arrays import ACTIVATION
-from regard.layers import (
-    Decoder,
-    Embedding,
-    Encoder,
-    FeedForward,
-    LayerNorm,
-    Learned,
-    Linear,
-    MultiHead,
-    RMSNorm,
-    Transformer,
-)
+from regard.layers import Embedding, Encoder, FeedForward, LayerNorm, Linear, RMSNorm, Transformer
+
+from .kinds import layers
 
 Draw = Callable[..., Any]
 CLOSE: Any = {"rtol": 0, "atol": 1e-12}  # float64, another order of summation
@@ -162,25 +153,13 @@ def test_layers_are_frozen_and_have_a_repr() -> None:
 # Seeds
 
 
-def all_kinds(dtype: Any) -> list[Any]:
-    return [
-        Linear.seeded(3, 5, seed=7, dtype=dtype),
-        FeedForward.seeded(3, gated=True, seed=7, dtype=dtype),
-        MultiHead.seeded(6, 3, seed=7, dtype=dtype),
-        Embedding.seeded(5, 3, seed=7, dtype=dtype),
-        Learned.seeded(5, 3, seed=7, dtype=dtype),
-        Encoder.seeded(6, 3, seed=7, dtype=dtype),
-        Decoder.seeded(6, 3, seed=7, dtype=dtype),
-        Transformer.seeded(5, 6, 3, encoders=1, decoders=2, positions="learned", head=5, seed=7, dtype=dtype),
-    ]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_seeds_give_the_same_numbers_for_numpy_and_torch(dtype: str) -> None:
     torch = pytest.importorskip("torch")
-    for ours, theirs in zip(all_kinds(np.dtype(dtype)), all_kinds(getattr(torch, dtype)), strict=True):
+    of_torch = layers(getattr(torch, dtype))
+    for kind, ours in layers(np.dtype(dtype)).items():
         for (name, array), (other_name, tensor) in zip(
-            ours.parameters().items(), theirs.parameters().items(), strict=True
+            ours.parameters().items(), of_torch[kind].parameters().items(), strict=True
         ):
             assert name == other_name and array.dtype == dtype
             assert_array_equal(array, tensor.numpy())
@@ -193,7 +172,7 @@ def test_numbers_of_a_seed_never_change() -> None:
 
 
 def test_every_part_has_different_numbers() -> None:
-    for layer in all_kinds(np.float64):
+    for layer in layers(np.float64).values():
         numbers = np.concatenate([array.ravel() for array in layer.parameters().values()])
         drawn = numbers[(numbers != 0) & (numbers != 1)]
         assert len(np.unique(drawn)) == len(drawn)

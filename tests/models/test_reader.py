@@ -156,7 +156,7 @@ def test_both_give_the_same_tokens_words_and_weights(both):
 
 def test_both_observe_the_same_weights(both):
     ours, theirs = (
-        {(group.layer, group.indices): group.attention[...] for group in observe(one, documents_of(one, OTHERS))}
+        {(group.layer, group.texts.indices): group.attention[...] for group in observe(one, documents_of(one, OTHERS))}
         for one in both
     )
     assert ours.keys() == theirs.keys()

@@ -14,12 +14,12 @@ from regard.engines.select import NATIVE_PROBLEM
 
 from ..effort import examples
 from ..engine_names import BFLOAT16, using
+from ..everything import everything
 from .cases import Case, cases
 
 pytestmark = pytest.mark.skipif(NATIVE_PROBLEM is not None, reason="threads are the native engine's")
 
 COUNTS = (1, 2, 3, 5)
-STATISTICS = ("logsumexp", "entropy", "peak", "distance")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,22 +43,6 @@ def same_for_every_count(compute: Callable[[], dict[str, Any]]) -> None:
         first = first or found
         for name, array in found.items():
             assert array.tobytes() == first[name].tobytes(), f"{name} with {count} threads"
-
-
-def everything(A: regard.Attention, values: Any, flow: Any) -> dict[str, Any]:
-    """All that the engine computes, gradients included."""
-    from regard.engines import native
-
-    attended = A.attend(values, STATISTICS, top=5)
-    found = {name: getattr(attended, name) for name in ("output", *STATISTICS)}
-    found |= {"top index": attended.top.index, "top weight": attended.top.weight}
-    found |= {"plain output": A @ values, "received": A.column_sums(), "backflow": A.mT @ flow}
-    cells = (max(1, A.shape[2] // 3), max(1, A.shape[3] // 4))
-    found |= {f"map {pool}": A.pooled(cells, pool=pool).array for pool in ("mean", "max")} if A.shape[2] else {}
-    scores = A.scores
-    wanted = [name for name in ("bias", "relative", "sinks") if getattr(scores, name) is not None]
-    gradients = native.backward(scores, values, attended.output, A._row_statistics.state(scores), flow, wanted)
-    return found | {f"gradient of {name}": getattr(gradients, name) for name in ("queries", "keys", "values", *wanted)}
 
 
 @given(case=cases())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,7 @@ def put(*path: Any) -> Any:
     return edit
 
 
+NESTED: Any = reduce(lambda inner, _: {"kind": "Inverse", "inner": inner}, range(200), dict[str, Any](kind="Causal"))
 LIES: dict[str, tuple[Any, str]] = {
     "a prompt of −1 tokens": (put("given", -1), "given"),
     "a prompt longer than the text": (put("given", 6), "given"),
@@ -197,6 +199,20 @@ LIES: dict[str, tuple[Any, str]] = {
     "a model without a name": (put("model", None), "model"),
     "text that is a list": (put("text", ["kids"]), "text"),
     "a version that is true": (put("version", True), "version"),
+    "another version": (put("version", 2), "version"),
+    "an array that is missing": (put("layers", 0, "queries", "elsewhere"), "layers"),
+    "an array by number": (put("layers", 0, "keys", 3), "layers"),
+    "a token too many": (lambda structure: structure["tokens"].append(["x", 1, 0, 1, False, False]), "layer"),
+    "a token of words": (put("tokens", 0, ["x", "y", 0, 1, False, False]), "tokens"),
+    "an unknown mask": (put("layers", 0, "mask", {"kind": "Where", "function": "os.system"}), "layers"),
+    "a mask of words": (put("layers", 0, "mask", {"kind": "Window", "left": "a", "right": 1}), "layers"),
+    "a mask with more": (put("layers", 0, "mask", {"kind": "Causal", "left": 1}), "layers"),
+    "a number for a mask": (put("layers", 0, "mask", 3), "layers"),
+    "a mask nested too deep": (put("layers", 0, "mask", NESTED), "layers"),
+    "a scale of words": (put("layers", 0, "scale", "wide"), "layers"),
+    "an option that is missing": (lambda structure: structure["layers"][0].pop("bias"), "bias"),
+    "a block that is none": (put("blocks", [{"kind": "Linear", "weight": {"array": "x"}}] * 2), "blocks"),
+    "states of another shape": (put("states", ["layers.0.queries"] * 3), "state"),
 }  # fmt: skip
 
 

@@ -7,44 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.layers import (
-    Alibi,
-    Decoder,
-    Embedding,
-    Encoder,
-    FeedForward,
-    LayerNorm,
-    Learned,
-    Linear,
-    MultiHead,
-    RMSNorm,
-    Rotary,
-    Transformer,
-)
+from regard.layers import Transformer
+
+from ..layers.kinds import TOKENS, VOCABULARY, WIDTH, layers
 
 torch = pytest.importorskip("torch")
 
 from regard.training import Module, network  # noqa: E402
 
-WIDTH, TOKENS, BATCH = 6, 5, 2
-OPTIONS: dict[str, Any] = {"dtype": np.float64}
-
-LAYERS = {
-    "linear": Linear.seeded(WIDTH, 4, **OPTIONS),
-    "layer norm": LayerNorm.seeded(WIDTH, **OPTIONS),
-    "rms norm": RMSNorm.seeded(WIDTH, **OPTIONS),
-    "feed-forward": FeedForward.seeded(WIDTH, 7, activation="gelu_tanh", **OPTIONS),
-    "gated feed-forward": FeedForward.seeded(WIDTH, 7, activation="silu", gated=True, **OPTIONS),
-    "multi-head": MultiHead.seeded(WIDTH, 3, **OPTIONS),
-    "causal": MultiHead.seeded(WIDTH, 3, causal=True, **OPTIONS),
-    "grouped": MultiHead.seeded(WIDTH, 3, kv_heads=1, causal=True, **OPTIONS),
-    "rotary": MultiHead.seeded(WIDTH, 3, rotary=Rotary(2), causal=True, **OPTIONS),
-    "alibi": MultiHead.seeded(WIDTH, 3, alibi=Alibi.of(3), causal=True, **OPTIONS),
-    "post-norm encoder": Encoder.seeded(WIDTH, 2, 7, activation="gelu", **OPTIONS),
-    "pre-norm encoder": Encoder.seeded(WIDTH, 2, 7, activation="tanh", norm_first=True, causal=True, **OPTIONS),
-    "decoder": Decoder.seeded(WIDTH, 2, 7, activation="gelu", cross=True, **OPTIONS),
-    "learned positions": Learned.seeded(TOKENS, WIDTH, **OPTIONS),
-}
+BATCH = 2
+LAYERS = layers(np.float64)
+OF_TOKENS = ("embedding", "transformer")
 
 
 def check(function: Any, tensors: list[Any]) -> None:
@@ -66,7 +39,7 @@ def check(function: Any, tensors: list[Any]) -> None:
             assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [name for name in LAYERS if name not in OF_TOKENS])
 def test_gradients_of_a_layer_equal_finite_differences(name):
     torch.manual_seed(5)
     module = Module(LAYERS[name])
@@ -79,13 +52,13 @@ def test_gradients_of_a_layer_equal_finite_differences(name):
 
 
 def test_gradients_of_an_embedding_equal_finite_differences():
-    module = Module(Embedding.seeded(7, WIDTH, **OPTIONS))
+    module = Module(LAYERS["embedding"])
     check(lambda: module(torch.tensor([[1, 3, 1], [6, 0, 3]])), list(module.parameters()))
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_gradients_of_a_whole_model_equal_finite_differences(tied):
-    model = network(7, length=TOKENS, layers=2, heads=2, width=WIDTH, hidden=5, tied=tied, dtype=np.float64)
+    model = network(VOCABULARY, length=TOKENS, layers=2, heads=2, width=WIDTH, hidden=5, tied=tied, dtype=np.float64)
     module = Module(model.map(lambda array: array * 10))  # away from the small initial weights
     assert len(list(module.parameters())) == len({id(array) for array in model.parameters().values()})
     check(lambda: module(torch.tensor([[1, 3, 1, 0, 2], [6, 0, 3, 3, 5]])), list(module.parameters()))

@@ -12,7 +12,7 @@ from regard import _core
 
 torch = pytest.importorskip("torch")
 
-from regard.heads.ablation_effects import without_heads  # noqa: E402
+from regard.edits import silence  # noqa: E402
 from regard.layers import Embedding, Encoder, LayerNorm, Learned, Linear, Transformer  # noqa: E402
 from regard.training import preset, task, train  # noqa: E402
 from regard.training.measurement import head_accuracy, held_out_batch  # noqa: E402
@@ -76,17 +76,15 @@ def test_an_induction_head_is_fed_by_previous_token_heads(tmp_path):
     train(untrained, one, preset(one).recipe, out=tmp_path)
     model, batch = regard.model(tmp_path), held_out_batch(one)
     scored = batch.targets >= 0
-
-    def accuracy(transformer: Transformer) -> float:
-        return float((transformer(batch.tokens).argmax(-1) == batch.targets)[scored].mean())
-
     assert head_accuracy(untrained.run(batch.tokens).seen, batch, 2).max() < 0.3
     found = head_accuracy(model.transformer.run(batch.tokens).seen, batch, 2)
     induction, previous = found[..., 0], found[..., 1]
-    assert accuracy(model.transformer) > 0.98
+    assert (model.transformer(batch.tokens).argmax(-1) == batch.targets)[scored].mean() > 0.98
     assert previous[0].max() > 0.9 and induction[1].max() > 0.9
     feeding = [(0, int(head)) for head in np.flatnonzero(previous[0] > 0.5)]
     answering = [(1, int(head)) for head in np.flatnonzero(induction[1] > 0.5)]
     chance = 4 / one.length  # a token of the segment, guessed
     for heads in (feeding, answering):
-        assert accuracy(without_heads(model.transformer, heads)) < 3 * chance
+        outcome = dict(model.outcomes(batch.tokens.tolist(), [silence(*heads)], all_logits=True))[0]
+        answers = np.stack([outcome.logits(text, slice(None)).argmax(-1) for text in range(len(batch.tokens))])
+        assert (answers == batch.targets)[scored].mean() < 3 * chance

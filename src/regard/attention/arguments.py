@@ -13,7 +13,6 @@ import numpy as np
 from regard import arrays, errors, validate
 from regard.arrays import Array, floats, is_tensor
 from regard.biases import Bias
-from regard.engines import score_parts
 from regard.errors import count
 from regard.masks import Mask, Visible
 
@@ -328,31 +327,6 @@ def effective_softcap(given: float | None, queries: Array) -> float:
     """The soft cap, 0 for none; a cap near the largest float has no effect on finite scores and would overflow."""
     largest = 4e307 if arrays.wide_type(queries) == arrays.library(queries).float64 else 8e37
     return 0.0 if given is None or given > largest else given
-
-
-# Selections
-
-
-def selection(axis: str, given: Any, count: int) -> tuple[score_parts.Index, bool]:
-    """An index that keeps its axis, from an integer, a slice or several integers; and whether it was an integer."""
-    if given is None:
-        return score_parts.EVERYTHING, False
-    if isinstance(given, slice):
-        start, stop, step = given.indices(count)
-        picked = np.arange(start, stop, step)
-        return (slice(start, stop, step) if step > 0 else picked), False
-    index = arrays.numpy_of(given)
-    if index.dtype == bool and index.shape == (count,):
-        index = np.flatnonzero(index)
-    if index.dtype.kind not in "iu" or index.ndim > 1:
-        raise errors.option(axis, given, "an integer, a slice or a list of integers")
-    for number in index.reshape(-1):
-        if not -count <= number < count:
-            raise errors.index_out_of_range(axis, number, count)
-    index = np.where(index < 0, index + count, index)
-    if index.ndim == 0:
-        return slice(int(index), int(index) + 1), True
-    return index, False
 
 
 # Vectors

@@ -374,8 +374,8 @@ class Attention(InNotebooks):
             if index is not None and self.ndim < axes:
                 raise errors.option(name, index, f"None for an attention of shape {self.shape}")
         sequences, heads = (1, 1, *self.shape[:-2])[-2:]
-        batches, one_sequence = arguments.selection("batch", batch, sequences)
-        some_heads, one_head = arguments.selection("head", head, heads)
+        batches, one_sequence = chosen(batch, sequences, "batch")
+        some_heads, one_head = chosen(head, heads, "head")
         key_heads = score_parts.key_heads(some_heads, heads, four_axes(self.keys).shape[1])
         dropped = 4 - self.ndim + one_sequence  # leading axes that the result does not have
         dropped += one_head and dropped == 1
@@ -508,7 +508,7 @@ class Attention(InNotebooks):
         """
         scores = self.scores
         scores = replace(scores, queries=arrays.wide(scores.queries), keys=arrays.wide(scores.keys))
-        ones = arrays.indicator(chosen(keys, self.shape[-1]), self.shape[-1], scores.queries)
+        ones = arrays.indicator(chosen(keys, self.shape[-1])[0], self.shape[-1], scores.queries)
         values = arrays.library(ones).broadcast_to(ones[:, None], (*scores.keys.shape[:3], 1))
         output, _ = engine_for(values).forward(scores, values)
         return arrays.leading_axes_of(self.ndim, output)[..., 0]

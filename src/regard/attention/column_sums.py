@@ -22,7 +22,7 @@ def column_sums_from(scores: Scores, known: RowStatistics, queries: Any) -> Arra
         if tuple(queries.shape) not in ((batch, count), (1, count)) or "bool" not in str(queries.dtype):
             raise errors.option("queries", queries, f"an index along the query axis, or booleans ({batch}, {count})")
         return column_sums_by(scores, known.state(scores), score_parts.like(queries, scores.queries))
-    rows = chosen(queries, count, "query")
+    rows, _ = chosen(queries, count, "query")
     if score_parts.is_run(rows):
         state = known.state_for(scores, len(range(*rows.indices(count))) / max(count, 1))
         state = state_of_rows(scores, rows) if state is None else state[:, :, rows]

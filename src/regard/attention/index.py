@@ -268,10 +268,16 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
     return reading
 
 
-def chosen(index: Any, count: int, axis: str = "key") -> score_parts.Index:
-    """An index along one axis, as integers or a slice."""
-    reading = read(index, (count,) if axis == "key" else (count, 1))
-    return reading.points[0].reshape(-1) if 0 in reading.points else reading.needed[0]
+def chosen(index: Any, count: int, axis: str = "key") -> tuple[score_parts.Index, bool]:
+    """An index along one axis, as integers or a slice, and whether it was one integer."""
+    if index is None or isinstance(index, slice):
+        return _from_slice(index or slice(None), count)[0], False
+    following = 3 - AXES.index(axis)
+    reading = read([*index] if isinstance(index, tuple) else index, (count, *(1,) * following))
+    if -1 in reading.points:
+        raise _not_an_index(index)
+    is_one = not reading.points and len(reading.kept) == following
+    return (reading.points[0].reshape(-1) if reading.points else reading.needed[0]), is_one
 
 
 def _place_points(reading: ParsedIndex, met: list[tuple[int | None, Integers]], advanced: Any, index: Any) -> None:

@@ -91,7 +91,7 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
     shape = (None, None) if shape is None else shape
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise _bad_shape(shape, (counts[0], counts[1]))
-    spans = _region("rows", regions[0], counts[0]), _region("columns", regions[1], counts[1])
+    spans = region("rows", regions[0], counts[0]), region("columns", regions[1], counts[1])
     blocks = []
     for axis, name in enumerate(("row", "column")):
         start, stop = spans[axis]
@@ -108,16 +108,15 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
     return blocks[0], blocks[1]
 
 
-def _region(name: str, given: Any, count: int) -> tuple[int, int]:
-    expected = f"a slice or (start, stop) with at least one of {count}"
-    if given is None:
-        return 0, count
+def region(name: str, given: Any, count: int) -> tuple[int, int]:
+    """Neighbours along an axis, from one up to another: a slice or (start, stop); all by default."""
     try:
-        start, stop, step = (given if isinstance(given, slice) else slice(*given)).indices(count)
+        given = slice(None) if given is None else given if isinstance(given, slice) else slice(*given)
+        start, stop, step = given.indices(count)
     except (TypeError, ValueError):
-        raise errors.option(name, given, expected) from None
+        start = stop = step = 0
     if step != 1 or start >= stop:
-        raise errors.option(name, given, expected)
+        raise errors.option(name, given, f"a slice or (start, stop) with at least one of {count:,}")
     return start, stop
 
 

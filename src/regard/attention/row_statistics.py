@@ -143,7 +143,9 @@ def _arrays_of(scores: Scores) -> list[Array] | None:
             waiting += [getattr(thing, field.name) for field in fields(thing)]
         elif isinstance(thing, tuple):
             waiting += thing
-        elif thing is operator.and_ or thing is operator.or_ or type(thing).__module__ == "torch":  # or a device
+        elif (
+            thing in (operator.and_, operator.or_, operator.invert) or type(thing).__module__ == "torch"
+        ):  # or a device
             continue
         elif not isinstance(thing, (NoneType, int, float, str, slice, ModuleType)):
             return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import errors, validate
+from regard import errors
 from regard.arrays import numpy_of
 from regard.edits.edit import silence
 from regard.edits.metrics import next_token_losses
@@ -25,7 +25,7 @@ from regard.reading.edit import Edit
 from regard.tables import Column, Table
 
 if TYPE_CHECKING:
-    from regard.layers import Encoder, Transformer
+    from regard.layers import Encoder
     from regard.reading.reader import Outcome, Reader
 
 AnyReader = TypeVar("AnyReader", bound="Reader")
@@ -44,20 +44,6 @@ def silenced(model: AnyReader, heads: Iterable[Head]) -> AnyReader:
     False
     """
     return model.edited(silence(*heads))
-
-
-def without_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
-    """The layers of a model with the weights of W_O set to 0 for some heads, (layer, head)."""
-    by_layer: dict[int, list[int]] = {}
-    blocks = list(model.encoders)
-    for layer, head in heads:
-        layer = validate.index("layer", layer, len(blocks))
-        by_layer.setdefault(layer, []).append(validate.index("head", head, blocks[layer].attention.heads))
-    for layer, chosen in by_layer.items():
-        gates = np.ones(blocks[layer].attention.heads, np.float32)
-        gates[chosen] = 0
-        blocks[layer] = _gated(blocks[layer], gates)
-    return replace(model, encoders=tuple(blocks))
 
 
 def parse_heads(names: str, option: str, model: str, layers: int, heads: int) -> list[Head]:

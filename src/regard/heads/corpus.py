@@ -10,9 +10,11 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from regard import file_state
 from regard.errors import OptionError, missing_package, reason_of
@@ -54,13 +56,9 @@ class Corpus:
     field: str
     unreadable: tuple[tuple[str, str], ...] = ()  # path, reason
 
-    def as_json(self) -> dict[str, Any]:
-        """For the manifest of an atlas."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Corpus:
-        """What `as_json` gave."""
+        """From the manifest of an atlas, where it is written as JSON."""
         files, units = (CorpusFile(**file) for file in content["files"]), (Unit(*unit) for unit in content["units"])
         unreadable = ((path, reason) for path, reason in content["unreadable"])
         return cls(tuple(files), tuple(units), content["field"], tuple(unreadable))
@@ -201,16 +199,16 @@ def texts(corpus: Corpus, unit: Unit) -> Iterator[UnitTexts]:
         if ending in PARQUET:
             yield from _from_parquet(path, unit, corpus.field)
         elif ending in JSONL:
-            yield from _blocks(_json_texts(_lines(path, unit), corpus.field))
+            yield from _blocks(_json_texts(_lines(path, unit, LONGEST_LINE + 1), corpus.field))
         else:
-            yield from _blocks(_paragraphs(_lines(path, unit)))
+            yield from _blocks(_paragraphs(_lines(path, unit, LONGEST)))
     except (OSError, ValueError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:  # the file or disk is gone, not its content bad
             raise OptionError(f"{str(path)!r} cannot be read any more: {reason_of(problem)}.") from None
         yield UnitTexts([], 0, reason_of(problem))
 
 
-def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
+def _lines(path: Path, unit: Unit, longest: int) -> Iterator[bytes]:
     """The lines that begin in a unit's bytes, longer ones in pieces."""
     with path.open("rb") as file:
         if unit.start:
@@ -220,7 +218,7 @@ def _lines(path: Path, unit: Unit) -> Iterator[bytes]:
                 if not piece or piece.endswith(b"\n"):
                     break
         while file.tell() < unit.stop:
-            while piece := file.readline(LONGEST):
+            while piece := file.readline(longest):
                 yield piece
                 if piece.endswith(b"\n"):
                     break
@@ -273,25 +271,13 @@ def _decode(piece: bytes) -> str | None:
     return None
 
 
-def _json_texts(lines: Iterator[bytes], field: str) -> Iterator[tuple[str | None, int]]:
+def _json_texts(pieces: Iterator[bytes], field: str) -> Iterator[tuple[str | None, int]]:
     """The field of each object, or the line where it is a string; a line is one document."""
-    for line in _whole_lines(lines):
-        if line is None or line.strip():
-            yield (None, 0) if line is None else (_text_of(line, field), len(line))
-
-
-def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Lines from their pieces; None for one that is longer than `LONGEST_LINE`."""
-    line, length = bytearray(), 0
+    is_rest = False  # of a line that is longer than `LONGEST_LINE`
     for piece in pieces:
-        length += len(piece)
-        if length <= LONGEST_LINE:
-            line += piece
-        if piece.endswith(b"\n"):
-            yield bytes(line) if length <= LONGEST_LINE else None
-            line, length = bytearray(), 0
-    if length:  # the end of the file, without a line end
-        yield bytes(line) if length <= LONGEST_LINE else None
+        if not is_rest and piece.strip():
+            yield (None, 0) if len(piece) > LONGEST_LINE else (_text_of(piece, field), len(piece))
+        is_rest = not piece.endswith(b"\n")
 
 
 def _text_of(line: bytes, field: str) -> str | None:
@@ -307,48 +293,30 @@ def _text_of(line: bytes, field: str) -> str | None:
     return None
 
 
+_of_thread = threading.local()  # rows that were decoded last, from which the next unit goes on
+
+
 def _from_parquet(path: Path, unit: Unit, field: str) -> Iterator[UnitTexts]:
-    key = path, file_state.state_of(path), field
-    reader: _ParquetRows | None
-    last_key, reader = vars(_of_thread).pop("reader", (None, None))
-    if reader is None or last_key != key or reader.first > unit.start:
-        reader = _ParquetRows(path, field)
-    yield from reader.read(unit)
-    _of_thread.reader = key, reader  # the next unit goes on from here
-
-
-_of_thread = threading.local()
-
-
-class _ParquetRows:
-    """A column of a Parquet file, read forwards: rows before a unit are decoded once, not for each unit again."""
-
-    def __init__(self, path: Path, field: str) -> None:
-        self.file, self.field = _parquet().ParquetFile(path), field
-        self.group, self.end = -1, 0  # the row group, and the first row after it
-        self.first = 0  # the number of the first row in `batch`
-        self.batch: Any = None  # rows that are decoded
-        self.batches: Iterator[Any] | None = None
-
-    def read(self, unit: Unit) -> Iterator[UnitTexts]:
-        while self.end <= unit.start:
-            self.group += 1
-            self.first, self.end = self.end, self.end + self.file.metadata.row_group(self.group).num_rows
-            self.batch = self.batches = None
-        if self.batches is None:
-            self.batches = self.file.iter_batches(ROWS, row_groups=[self.group], columns=[self.field])
-        while self.first < unit.stop:
-            batch = self.batch = self.batch or next(self.batches, None)
-            if batch is None:
-                return  # fewer rows than the file says
-            start, stop = (min(max(edge - self.first, 0), batch.num_rows) for edge in (unit.start, unit.stop))
-            if start < stop:
-                values = batch.slice(start, stop - start).column(0).to_pylist()
-                texts = [value for value in values if isinstance(value, str)]
-                yield UnitTexts(texts, len(values) - len(texts))
-            if self.first + batch.num_rows > unit.stop:
-                return  # the next unit begins in this batch
-            self.first, self.batch = self.first + batch.num_rows, None
+    file = _parquet().ParquetFile(path)
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+    group = int(np.searchsorted(ends, unit.start, side="right"))
+    key = path, file_state.state_of(path), field, group
+    last_key, batches, first, rows = vars(_of_thread).pop("rows", (None, None, 0, []))
+    if last_key != key or first > unit.start:
+        batches = file.iter_batches(ROWS, row_groups=[group], columns=[field])
+        first, rows = int(ends[group]) - file.metadata.row_group(group).num_rows, []
+    while first < unit.stop:
+        rows = rows or next((batch.column(0).to_pylist() for batch in batches), [])
+        if not rows:
+            return  # fewer rows than the file says
+        chosen: list[Any] = rows[max(unit.start - first, 0) : unit.stop - first]
+        if chosen:
+            texts = [value for value in chosen if isinstance(value, str)]
+            yield UnitTexts(texts, len(chosen) - len(texts))
+        if first + len(rows) > unit.stop:
+            break  # the next unit begins among these
+        first, rows = first + len(rows), []
+    _of_thread.rows = key, batches, first, rows
 
 
 def _parquet() -> Any:

@@ -8,7 +8,7 @@ depend on the order. Those of parts merge into those of the whole.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ KEPT = 3  # links for each head and tenth, and strongest ones
 TENTHS = 10
 STRONGEST = TENTHS  # in place of a tenth
 CONTEXT = 90  # characters around a query or key
+
+COLUMNS = {"layer": np.int32, "head": np.int32, "tenth": np.int32, "hash": np.int64, "weight": np.float64}
 
 Excerpt = tuple[str, tuple[int, int], tuple[int, int]]  # a text, and where the query and the key stand in it
 ExcerptOf = Callable[[int], Excerpt]  # by the number of a link
@@ -102,13 +104,30 @@ class Exemplars:
                 if key[2] == STRONGEST:
                     self.last_weight[key[:2]] = links[-1].weight
 
-    def merge(self, columns: dict[str, Any], excerpt_of: ExcerptOf) -> None:
-        """Add those of another part, given as columns (`Link`, and `links`: the number of all links in that tenth)."""
+    def columns(self) -> dict[str, Any]:
+        """All links as columns, by layer, head, tenth and order; `links` counts all that its head has in this tenth."""
+        links = self.sorted_links()
+        columns: dict[str, Any] = {
+            name: np.array([getattr(link, name) for link in links], kind) for name, kind in COLUMNS.items()
+        }
+        of_head = np.concatenate([self.counts, self.counts.sum(axis=2, keepdims=True)], axis=2)
+        columns["text"] = [link.text for link in links]
+        columns |= {name: np.array([getattr(link, name) for link in links], np.int32) for name in ("query", "key")}
+        columns["links"] = of_head[columns["layer"], columns["head"], columns["tenth"]]
+        return columns
+
+    def merge(self, columns: Mapping[str, Any]) -> None:
+        """Add those of another part, given as columns."""
         index = columns["layer"], columns["head"], columns["tenth"]
         tenths = np.flatnonzero(index[2] < TENTHS)
         flat = np.ravel_multi_index([array[tenths] for array in index], self.counts.shape)
         different, at = np.unique(flat, return_index=True)
         self.counts.reshape(-1)[different] += columns["links"][tenths[at]]
+
+        def excerpt_of(link: int) -> Excerpt:
+            query, key = (tuple(columns[name][link].tolist()) for name in ("query", "key"))
+            return columns["text"][link], query, key
+
         self._keep(*index, columns["hash"].astype(np.uint64), columns["weight"], excerpt_of)
 
     def sorted_links(self) -> list[Link]:

@@ -34,41 +34,27 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EqualLengths:
-    """Documents of equal length, as arrays (document, token)."""
+    """Documents of equal length; their tokens as arrays (document, token), which `TokenChunk` describes."""
 
     documents: tuple[TokenChunk, ...]
     indices: tuple[int, ...]  # in the batch
+    ids: NDArray[Any]
+    word: NDArray[Any]
+    content: NDArray[Any]
+    special: NDArray[Any]
+    punctuation: NDArray[Any]
 
-    @cached_property
-    def content(self) -> NDArray[Any]:
-        """Neither special tokens nor, in a causal model, the first."""
-        return self._stacked("content")
-
-    @cached_property
-    def special(self) -> NDArray[Any]:
-        """Added by the tokeniser."""
-        return self._stacked("special")
-
-    @cached_property
-    def punctuation(self) -> NDArray[Any]:
-        """Without letter or digit."""
-        return self._stacked("punctuation")
+    @classmethod
+    def of(cls, documents: tuple[TokenChunk, ...], indices: tuple[int, ...]) -> EqualLengths:
+        """The documents at some indices of a batch."""
+        names = ("ids", "word", "content", "special", "punctuation")
+        return cls(documents, indices, *(np.stack([getattr(one, name) for one in documents]) for name in names))
 
     @cached_property
     def flags(self) -> NDArray[np.uint8]:
         """1 for content, 2 for special tokens, 4 for punctuation."""
         flags: NDArray[np.uint8] = (self.content + 2 * self.special + 4 * self.punctuation).astype(np.uint8)
         return flags
-
-    @cached_property
-    def ids(self) -> NDArray[Any]:
-        """Token ids."""
-        return self._stacked("ids")
-
-    @cached_property
-    def word(self) -> NDArray[Any]:
-        """The number of each token's word."""
-        return self._stacked("word")
 
     @cached_property
     def same_token(self) -> NDArray[np.int32]:
@@ -87,10 +73,7 @@ class EqualLengths:
 
     def part(self, some: slice) -> EqualLengths:
         """Some of the documents."""
-        return EqualLengths(self.documents[some], self.indices[some])
-
-    def _stacked(self, name: str) -> NDArray[Any]:
-        return np.stack([getattr(document, name) for document in self.documents])
+        return EqualLengths.of(self.documents[some], self.indices[some])
 
 
 def circles(numbers: NDArray[Any]) -> NDArray[np.int32]:
@@ -127,22 +110,16 @@ class LayerGroup:
         """The number of the layer."""
         return self.of_layer.layer
 
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """The indices of the documents in the batch."""
-        return self.texts.indices
-
     def tiles(self) -> Iterable[Tile]:
         """All weights in tiles of bounded size: several short documents, or some rows of a long one.
 
         They are kept where they are few, because statistics, relations and examples all need them.
         """
-        if "_kept" in self.__dict__:
-            return self.__dict__["_kept"]  # type: ignore[no-any-return]
-        if math.prod(self.attention.shape) > KEPT * TILE:
-            return self._tiles()
-        self.__dict__["_kept"] = kept = list(self._tiles())
-        return kept
+        return self._tiles() if self._kept is None else self._kept
+
+    @cached_property
+    def _kept(self) -> list[Tile] | None:
+        return list(self._tiles()) if math.prod(self.attention.shape) <= KEPT * TILE else None
 
     def _tiles(self) -> Iterator[Tile]:
         count, heads, queries, keys = self.attention.shape
@@ -177,5 +154,5 @@ def observe(model: Reader, documents: Sequence[TokenChunk], layers: int | None =
     texts: dict[tuple[int, ...], EqualLengths] = {}  # the same for all layers
     for of_layer, indices, tokens, attention in model.observe([document.ids for document in documents], layers):
         if indices not in texts:
-            texts[indices] = EqualLengths(tuple(documents[index] for index in indices), indices)
+            texts[indices] = EqualLengths.of(tuple(documents[index] for index in indices), indices)
         yield LayerGroup(of_layer, texts[indices], tokens, attention)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.errors import OptionError
+from regard.heads import treebank_relations
 from regard.heads.roles import SHIPPED, TREEBANK, KnownHeads, Role, known
 from regard.heads.treebank_relations import GROUPS, PLACE_PREPOSITIONS, SPATIAL, TIME_WORDS, swap_to_head, word_set
 from regard.reading import Reading
@@ -52,10 +53,6 @@ ADVERBS = word_set(
     "quite rather almost even perhaps maybe however thus therefore hence else instead together alone ever"
 )
 PARTICLES = word_set("up down off out away back over on in")
-ADVERBS_OF_TIME = word_set(
-    "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
-    "still yet ago recently currently previously once again"
-)
 SUBJECTS = word_set("i he she we they")  # a noun does not follow them
 OPEN = ("noun", "verb", "modifier")  # what a word that is in none of these lists can be
 CLAUSES_OF_TIME = 3  # words after a preposition among which a time word makes it one of time
@@ -134,7 +131,7 @@ def _alone(word: str) -> set[str]:
     classes = {name for name, members in named.items() if word in members}
     if word[0].isdigit():
         classes |= {"number", "noun"}
-    elif (word.endswith("ly") and len(word) > 4) or word in ADVERBS | ADVERBS_OF_TIME | PARTICLES:
+    elif (word.endswith("ly") and len(word) > 4) or word in ADVERBS | treebank_relations.ADVERBS_OF_TIME | PARTICLES:
         classes.add("modifier")
     elif word in QUANTIFIERS:
         classes |= {"noun", "modifier"}

@@ -247,6 +247,11 @@ def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
 
 def repetition(model: Reader, sequences: int = SEQUENCES, period: int = PERIOD, seed: int = SEED) -> Sums:
     """Sums of *induction* and *duplicate* over random tokens that repeat once: [CLS] r₁ … r_p r₁ … r_p [SEP]."""
+    return Sums.of(NAMES, repetition_numbers(model, sequences, period, seed))
+
+
+def repetition_numbers(model: Reader, sequences: int = SEQUENCES, period: int = PERIOD, seed: int = SEED) -> Numbers:
+    """The same before it is rounded to units, (statistic, field, layer, head)."""
     numbers = np.zeros((len(NAMES), len(FIELDS), len(model.block_shapes), model.heads))
     documents, start = random_repeats(model, sequences, period, seed)
     length = (len(documents[0]) - int(documents[0].special.sum())) // 2
@@ -263,7 +268,7 @@ def repetition(model: Reader, sequences: int = SEQUENCES, period: int = PERIOD, 
                 for name, offset in (("induction", 1 - length), ("duplicate", -length)):
                     amount = rows[:, :, np.arange(len(here)), here + offset].sum(axis=2, dtype=np.float64)
                     numbers[NAMES.index(name), :, group.layer] += fields(amount, rest)
-    return Sums.of(NAMES, numbers)
+    return numbers
 
 
 def random_repeats(model: Reader, sequences: int, period: int, seed: int) -> tuple[list[TokenChunk], int]:

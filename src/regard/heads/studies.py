@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from regard.errors import OptionError, require
@@ -165,20 +166,17 @@ def atlas_shard(
     require("An atlas", "pyarrow")
     if dask is not None and jobs > 1:
         raise OptionError("--dask brings its own processes: leave out --jobs.")
-    if dask is not None:
-        atlas_folder.check_scheduler(dask)
-    manifest = atlas_folder.start_atlas(folder, model, files, longest=longest, field=field)
-    if tell is not None:
-        for path, reason in manifest.corpus.unreadable:
-            tell(f"Not read: {path}: {reason}.")
-    units = atlas_folder.units_of(manifest, shard)
-    size = sum(manifest.corpus.units[unit].size for unit in units)
-    if dask is not None:
-        compute = atlas_folder.on_dask(dask, manifest)
-    elif jobs > 1:
-        compute = atlas_folder.in_processes(jobs, manifest)
-    else:
+    pool = nullcontext() if jobs == 1 else atlas_folder.processes(jobs)
+    with pool if dask is None else atlas_folder.cluster(dask) as workers:
+        manifest = atlas_folder.start_atlas(folder, model, files, longest=longest, field=field)
+        if tell is not None:
+            for path, reason in manifest.corpus.unreadable:
+                tell(f"Not read: {path}: {reason}.")
+        units = atlas_folder.units_of(manifest, shard)
+        size = sum(manifest.corpus.units[unit].size for unit in units)
         compute = atlas_folder.in_this_process(model, manifest)
-    with steps(f"{model.name}: {size / 1e6:,.1f} MB", size, every=LINE) as advance:
-        atlas_folder.run(folder, manifest, units, compute, lambda done, _total: advance(done))
+        if workers is not None:
+            compute = atlas_folder.others(workers, manifest)
+        with steps(f"{model.name}: {size / 1e6:,.1f} MB", size, every=LINE) as advance:
+            atlas_folder.run(folder, manifest, units, compute, lambda done, _total: advance(done))
     return len(units)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import OptionError, reason_of
 
 COLUMNS = 10
 LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
+POSITION = re.compile(r"(\d{1,7})(?:([.-])(\d{1,7}))?", re.ASCII)  # a word, a range of words, an empty node
 MOST_ANTECEDENTS = 64  # of a pronoun, the nearest: no sentence that people write has more
 
 
@@ -119,17 +121,19 @@ def _sentence(rows: list[tuple[int, bytes]]) -> Sentence:
     ranges: dict[int, tuple[int, str, bool]] = {}  # first word → last word, form, whether a blank follows
     for number, row in rows:
         columns = _columns(number, row)
-        position = columns[0]
-        if "." in position:  # an empty node: part of the enhanced graph only
+        position = POSITION.fullmatch(columns[0])
+        if position is None:
+            raise _Malformed(number, f"the position of a word is {columns[0][:20]!r}, expected 7, 7-8 or 7.1")
+        first, sign, last = int(position[1]), position[2], int(position[3] or 0)
+        if sign == ".":  # an empty node: part of the enhanced graph only
             continue
-        if "-" in position:
-            first, last = (_integer(number, part, "the range of a multiword token") for part in _two(number, position))
+        if sign == "-":
             if first != len(words) + 1 or last < first:
-                raise _Malformed(number, f"the range {position} does not start at the next word")
+                raise _Malformed(number, f"the range {columns[0]} does not start at the next word")
             ranges[first] = last, columns[1], not _no_space(columns[9])
             continue
-        if _integer(number, position, "the position of a word") != len(words) + 1:
-            raise _Malformed(number, f"word {position} stands where word {len(words) + 1} was expected")
+        if first != len(words) + 1:
+            raise _Malformed(number, f"word {first} stands where word {len(words) + 1} was expected")
         words.append((number, columns))
     if not words:
         raise _Malformed(rows[0][0], "it has no words")
@@ -160,21 +164,10 @@ def _columns(number: int, row: bytes) -> list[str]:
     return columns
 
 
-def _two(number: int, position: str) -> list[str]:
-    parts = position.split("-")
-    if len(parts) != 2:
-        raise _Malformed(number, f"{position[:20]!r} is not a position")
-    return parts
-
-
-def _integer(number: int, text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 8):
-        raise _Malformed(number, f"{what} is {text[:20]!r}, expected an integer")
-    return int(text)
-
-
 def _head(number: int, text: str, place: int, count: int) -> int:
-    head = _integer(number, text, "the head")
+    if not re.fullmatch(r"\d{1,7}", text, re.ASCII):
+        raise _Malformed(number, f"the head is {text[:20]!r}, expected an integer")
+    head = int(text)
     if head > count:
         raise _Malformed(number, f"the head is {head}, the sentence has {count} words")
     if head == place + 1:
@@ -244,12 +237,12 @@ def _antecedents(words: list[list[str]], heads: list[int]) -> list[tuple[int, ..
                 opened.setdefault(entity, []).append(index)
             if closes and opened.get(entity):
                 mentions.append((entity, opened[entity].pop(), index))
-    top = _top_of(heads) if mentions else None
+    tree = np.array(heads)
     ends: dict[str, list[int]] = {}
     tops: dict[str, list[int]] = {}
     for entity, first, last in mentions:
         ends.setdefault(entity, []).append(last)
-        tops.setdefault(entity, []).append(first if first == last or top is None else top(first, last))
+        tops.setdefault(entity, []).append(_top(tree, first, last))
     for entity, first, last in mentions:
         if first == last and words[first][3] == "PRON":
             before = bisect_left(ends[entity], first)
@@ -272,29 +265,13 @@ def _brackets(entities: str) -> Iterator[tuple[str, bool, bool]]:
             yield entity, opens, closes
 
 
-def _top_of(heads: list[int]) -> Callable[[int, int], int]:
-    """A function that gives the first word of a span whose head is outside it, in logarithmic time."""
-    low = high = np.array(heads)
-    tables = [(low, high)]  # the smallest and largest head of 2^n words from each
-    for power in range(len(heads).bit_length() - 1):
-        low, high = np.minimum(low[: -(2**power)], low[2**power :]), np.maximum(high[: -(2**power)], high[2**power :])
-        tables.append((low, high))
-
-    def top(first: int, last: int) -> int:
-        position = first
-        for power in reversed(range((last - first + 1).bit_length())):
-            low, high = tables[power]
-            if position + 2**power <= last + 1 and low[position] >= first and high[position] <= last:
-                position += 2**power
-        return position if position <= last else first
-
-    return top
+def _top(heads: NDArray[np.int64], first: int, last: int) -> int:
+    """The first word of a span whose head is outside it."""
+    inside = heads[first : last + 1]
+    return first + int(((inside < first) | (inside > last)).argmax())
 
 
 def _refers(enhanced: str, count: int) -> int:
     """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
-    for edge in enhanced.split("|"):
-        head, _, relation = edge.partition(":")
-        if relation == "ref" and head.isascii() and head.isdigit() and len(head) < 8 and 1 <= int(head) <= count:
-            return int(head) - 1
-    return -1
+    found = re.search(r"(?:^|\|)(\d{1,7}):ref(?:\||$)", enhanced, re.ASCII)
+    return int(found[1]) - 1 if found and 1 <= int(found[1]) <= count else -1

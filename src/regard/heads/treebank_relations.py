@@ -9,20 +9,21 @@ out for it and for the offset alike, and `seen` says how many remain.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.edits.edit import SilenceEdit
-from regard.engines.select import native_engine
 from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
 from regard.heads.treebank import Sentence, Treebank
-from regard.reading.weights import pool_words
+from regard.reading.reader import Encoded
+from regard.reading.weights import most_attended
 
 if TYPE_CHECKING:
     from regard.heads.statistics import Measurement
@@ -63,12 +64,14 @@ SPATIAL = word_set(
     "in on at under over above below behind between beside near inside outside into onto through across around along "
     "beneath underneath against among toward towards within beyond off up down by from to"
 )
-TIME_WORDS = word_set(
+ADVERBS_OF_TIME = word_set(
     "today yesterday tomorrow tonight now then soon later earlier before after always never often sometimes already "
-    "still yet ago recently currently previously early late once again day night morning afternoon evening week "
-    "weekend month year decade century hour minute second moment time monday tuesday wednesday thursday friday "
-    "saturday sunday january february march april may june july august september october november december spring "
-    "summer autumn fall winter"
+    "still yet ago recently currently previously once again"
+)
+TIME_WORDS = ADVERBS_OF_TIME | word_set(
+    "early late day night morning afternoon evening week weekend month year decade century hour minute second moment "
+    "time monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
+    "september october november december spring summer autumn fall winter"
 )
 PLACE_PREPOSITIONS = SPATIAL - {"by", "from", "to", "up", "down", "off", "through", "against"}
 
@@ -136,6 +139,41 @@ class Predictions:
     heads: int
     omitted: int  # sentences that are longer than the model reads
 
+    @cached_property
+    def hits(self) -> dict[tuple[str, str], RelationHits]:
+        """Of every relation and direction ("to head" or "to dependent") that heads could find."""
+        collected: dict[tuple[str, str], list[tuple[int, int]]] = {}  # query among all words, right partner
+        pairs = Counter[str]()
+        for sentence, first in zip(self.treebank.sentences, self.first.tolist(), strict=True):
+            for relation, dependent, head in pairs_of(sentence):
+                pairs[relation] += 1
+                for direction in ("to head", "to dependent"):
+                    query, partner = swap_to_head(direction, dependent, head)
+                    if self.causal and partner > query:
+                        continue
+                    if self.seen[first + query] and self.seen[first + partner]:
+                        collected.setdefault((relation, direction), []).append((first + query, partner))
+        hits = {}
+        for key, rows in collected.items():
+            word, partner = np.array(sorted(rows), np.int64).T
+            queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
+            by_offset = (word - self.first[self.sentence[word]])[:, None] + np.array(OFFSETS)
+            heads, offsets = (
+                np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
+                for found in (self.partner[word], by_offset)
+            )
+            hits[key] = RelationHits(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
+        return hits
+
+
+class RelationHits(NamedTuple):
+    """Which heads, and which fixed offsets, find the right partner of each query of one relation and direction."""
+
+    sentence: Integers  # (query,)
+    heads: Flags  # (query, layer · head)
+    offsets: Flags  # (query, offset)
+    seen: float  # share of the file's pairs that the model could see
+
 
 class AlignedSentence(NamedTuple):
     """A sentence as a document: the tokens of each word."""
@@ -153,11 +191,11 @@ def align(model: Reader, sentences: Sequence[Sentence]) -> Iterator[AlignedSente
     start = _begin(model)
     encodings = model.tokeniser.encode_many([sentence.text for sentence in sentences])
     for sentence, encoded in zip(sentences, encodings, strict=True):
-        documents = list(cut(encoded, sentence.text, model.longest - (start is not None), model.causal))
-        if len(documents) != 1:
-            yield None
-            continue
-        yield _align_tokens(documents[0] if start is None else _with_first(documents[0], start), sentence)
+        if start is not None:
+            ids, texts, spans = [start, *encoded.ids], ["", *encoded.texts], [(0, 0), *encoded.spans]
+            encoded = Encoded(ids, texts, spans, [True, *encoded.special], [False, *encoded.joined])
+        documents = list(cut(encoded, sentence.text, model.longest, model.causal))
+        yield _align_tokens(documents[0], sentence) if len(documents) == 1 else None
 
 
 def _begin(model: Reader) -> int | None:
@@ -168,18 +206,6 @@ def _begin(model: Reader) -> int | None:
     if isinstance(number, int) and not isinstance(number, bool):
         return number
     return min(model.ends) if model.ends else None
-
-
-def _with_first(document: TokenChunk, number: int) -> TokenChunk:
-    joined = np.zeros(len(document), bool) if document.joined is None else document.joined
-    return replace(
-        document,
-        ids=np.concatenate([[number], document.ids]),
-        special=np.concatenate([[True], document.special]),
-        pieces=("", *document.pieces),
-        joined=np.concatenate([[False], joined]),
-        spans=((0, 0), *document.spans),
-    )
 
 
 def _align_tokens(document: TokenChunk, sentence: Sentence) -> AlignedSentence:
@@ -202,7 +228,7 @@ def _align_tokens(document: TokenChunk, sentence: Sentence) -> AlignedSentence:
 
 def predictions(
     model: Reader, treebank: Treebank, *, measurement: Measurement | None = None,
-    on_batch: Callable[[int, int], None] | None = None,
+    on_batch: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Predictions:  # fmt: skip
     """Every head's choice for every word. With a `measurement`, statistics are counted in the same pass.
 
@@ -219,24 +245,22 @@ def predictions(
     seen = np.zeros(total, bool)
     documents = [sentence.document for _, sentence in kept]
     done, tokens = 0, sum(map(len, documents))
-    if on_batch is not None:
-        on_batch(0, tokens)
+    on_batch(0, tokens)
     for batch in batches(documents):
         words_of: dict[tuple[int, ...], _GroupWords] = {}  # the same for all layers
         for group in observe(model, [documents[index] for index in batch]):
             if measurement is not None:
                 measurement.add(group)
-            if group.indices not in words_of:
-                numbers, of_group = zip(*(kept[batch[index]] for index in group.indices), strict=True)
-                words_of[group.indices] = _GroupWords.of(of_group, first[list(numbers)])
-                seen[words_of[group.indices].word] = words_of[group.indices].seen
+            if group.texts.indices not in words_of:
+                numbers, of_group = zip(*(kept[batch[index]] for index in group.texts.indices), strict=True)
+                words_of[group.texts.indices] = _GroupWords.of(of_group, first[list(numbers)])
+                seen[words_of[group.texts.indices].word] = words_of[group.texts.indices].seen
             columns = slice(group.layer * heads, (group.layer + 1) * heads)
             for chosen, weights in group.whole():
-                words, partners = words_of[group.indices].choices(chosen, weights)
+                words, partners = words_of[group.texts.indices].choices(chosen, weights)
                 partner[words, columns] = partners
         done += sum(len(documents[index]) for index in batch)
-        if on_batch is not None:
-            on_batch(done, tokens)
+        on_batch(done, tokens)
     partner[:, silent_heads(model)] = -1
     sentence = np.repeat(np.arange(len(sentences)), lengths)
     omitted = len(sentences) - len(kept)
@@ -300,75 +324,7 @@ class _GroupWords(NamedTuple):
         return self.word[some], partners
 
 
-def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: Flags) -> NDArray[np.int32]:
-    """Of every cell the other cell, not set aside, with the largest weight, (document, head, cell); −1 without any.
-
-    weights   (document, head, token, token)
-    edges     (document, cell + 1): the first token of each cell, and the end of the last
-    counts    (document,): cells, of which later ones are not used
-
-    >>> weights = np.array([[[[0.1, 0.5, 0.4], [0.6, 0.1, 0.3], [0.2, 0.7, 0.1]]]], np.float32)
-    >>> most_attended(weights, np.array([[0, 1, 3]], np.int32), np.array([2], np.int32), np.zeros((1, 2), bool))
-    array([[[1, 0]]], dtype=int32)
-    """
-    native = native_engine()
-    if native is not None and weights.dtype == np.float32:
-        choices: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
-        return choices
-    best = np.full((*weights.shape[:2], aside.shape[1]), -1, np.int32)
-    for row, count in enumerate(counts.tolist()):
-        between = pool_words(weights[row].astype(np.float64), edges[row, : count + 1])  # (head, cell, cell)
-        between[:, :, aside[row, :count]] = 0
-        cells = np.arange(count)
-        between[:, cells, cells] = 0
-        best[row, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
-    return best
-
-
 # Scores
-
-
-class Questions(NamedTuple):
-    """For one relation and direction: queries and their right partners."""
-
-    relation: str
-    direction: str  # "to head" or "to dependent"
-    word: Integers  # (pair,): the query, among all words
-    partner: Integers  # (pair,): its right partner, position in the sentence
-
-
-def questions_of(predictions: Predictions) -> tuple[dict[tuple[str, str], Questions], dict[str, int]]:
-    """The questions of every relation and direction that heads can answer, and the number of pairs in the file."""
-    collected: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    pairs: dict[str, int] = {}
-    for sentence, first in zip(predictions.treebank.sentences, predictions.first.tolist(), strict=True):
-        for relation, dependent, head in pairs_of(sentence):
-            pairs[relation] = pairs.get(relation, 0) + 1
-            for direction in ("to head", "to dependent"):
-                query, partner = swap_to_head(direction, dependent, head)
-                if predictions.causal and partner > query:
-                    continue
-                if predictions.seen[first + query] and predictions.seen[first + partner]:
-                    collected.setdefault((relation, direction), []).append((first + query, partner))
-    return {key: Questions(*key, *np.array(sorted(rows), np.int64).T) for key, rows in collected.items()}, pairs
-
-
-def hits(questions: Questions, predictions: Predictions) -> tuple[Integers, Flags]:
-    """Sentence of each query, and whether each head is right, (query, head); a query with two partners counts once."""
-    right = predictions.partner[questions.word] == questions.partner[:, None]
-    return _per_query(questions, predictions, right)
-
-
-def offset_hits(questions: Questions, predictions: Predictions) -> Flags:
-    """Whether the word at each fixed offset is a right partner, (query, offset)."""
-    position = questions.word - predictions.first[predictions.sentence[questions.word]]
-    right = position[:, None] + np.array(OFFSETS) == questions.partner[:, None]
-    return _per_query(questions, predictions, right)[1]
-
-
-def _per_query(questions: Questions, predictions: Predictions, right: Flags) -> tuple[Integers, Flags]:
-    starts = np.flatnonzero(np.diff(questions.word, prepend=-1))
-    return predictions.sentence[questions.word[starts]], np.logical_or.reduceat(right, starts, axis=0)
 
 
 class Interval(NamedTuple):
@@ -425,28 +381,24 @@ TwoFiles = tuple[Predictions, Predictions]  # on the file that heads are chosen 
 
 def scores(chosen_on: Predictions, scored_on: Predictions, untrained: TwoFiles | None = None) -> list[Score]:
     """The best head of every relation and direction, ordered by group, relation and accuracy."""
-    on_choice, _ = questions_of(chosen_on)
-    on_score, pairs = questions_of(scored_on)
     result: list[Score] = []
-    for relation, direction in sorted(on_choice.keys() & on_score.keys()):
-        first, second = on_choice[relation, direction], on_score[relation, direction]
-        sentence, right = hits(second, scored_on)
-        if min(len(np.unique(first.word)), len(sentence)) < LEAST_PAIRS:
+    for key in sorted(chosen_on.hits.keys() & scored_on.hits.keys()):
+        chosen, scored = chosen_on.hits[key], scored_on.hits[key]
+        if min(len(chosen.sentence), len(scored.sentence)) < LEAST_PAIRS:
             continue
-        by_head = hits(first, chosen_on)[1].mean(axis=0)
-        by_offset = offset_hits(first, chosen_on).mean(axis=0)
+        by_head, by_offset = chosen.heads.mean(axis=0), chosen.offsets.mean(axis=0)
         head, offset = int(by_head.argmax()), int(by_offset.argmax())
-        of_head, of_offset = right[:, head].astype(int), offset_hits(second, scored_on)[:, offset].astype(int)
+        of_head, of_offset = scored.heads[:, head].astype(int), scored.offsets[:, offset].astype(int)
         columns = [of_head, of_offset, of_head - of_offset]
         if untrained is not None:
-            head_0 = int(hits(first, untrained[0])[1].mean(axis=0).argmax())
-            columns.append(hits(second, untrained[1])[1][:, head_0])
-        sentences = len(scored_on.treebank.sentences)
-        of_best, of_fixed, gain, *baseline = bootstrap(sentence, np.stack(columns, axis=1), sentences)
+            chosen_0, scored_0 = (predictions.hits[key].heads for predictions in untrained)
+            columns.append(scored_0[:, int(chosen_0.mean(axis=0).argmax())])
+        intervals = bootstrap(scored.sentence, np.stack(columns, axis=1), len(scored_on.treebank.sentences))
+        of_best, of_fixed, gain, *baseline = intervals
         result.append(
             Score(
-                relation, group_of(relation), direction, *divmod(head, scored_on.heads), of_best, OFFSETS[offset],
-                of_fixed, baseline[0] if baseline else None, gain, len(sentence), len(second.word) / pairs[relation],
+                key[0], group_of(key[0]), key[1], *divmod(head, scored_on.heads), of_best, OFFSETS[offset],
+                of_fixed, baseline[0] if baseline else None, gain, len(scored.sentence), scored.seen,
                 float(by_head[head]), float(by_head[head] - by_offset[offset]),
             )
         )  # fmt: skip
@@ -466,20 +418,17 @@ def scores_by_head(chosen_on: Predictions, scored_on: Predictions, found: Sequen
     A relation of a head must gain on the file to choose on, and the whole interval of its gain on the other file must
     be above 0.
     """
-    on_choice, on_score = questions_of(chosen_on)[0], questions_of(scored_on)[0]
     result = []
     for score in found:
         relation, direction, offset = score.relation, score.direction, OFFSETS.index(score.offset)
-        first, second = on_choice[relation, direction], on_score[relation, direction]
-        gains = hits(first, chosen_on)[1].mean(axis=0) - offset_hits(first, chosen_on)[:, offset].mean()
+        chosen, scored = (predictions.hits[relation, direction] for predictions in (chosen_on, scored_on))
+        gains = chosen.heads.mean(axis=0) - chosen.offsets[:, offset].mean()
         heads = np.flatnonzero(gains > 0)
         if not len(heads):
             continue
-        sentence, right = hits(second, scored_on)
-        of_heads = right[:, heads].astype(int)
-        of_offset = offset_hits(second, scored_on)[:, offset].astype(int)
-        columns = np.concatenate([of_heads, of_heads - of_offset[:, None]], axis=1)
-        intervals = bootstrap(sentence, columns, len(scored_on.treebank.sentences))
+        of_heads = scored.heads[:, heads].astype(int)
+        columns = np.concatenate([of_heads, of_heads - scored.offsets[:, [offset]]], axis=1)
+        intervals = bootstrap(scored.sentence, columns, len(scored_on.treebank.sentences))
         for head, accuracy, gain in zip(heads.tolist(), intervals[: len(heads)], intervals[len(heads) :], strict=True):
             if gain.low > 0:
                 layer_head = divmod(head, scored_on.heads)
@@ -498,16 +447,15 @@ class Change(NamedTuple):
 def changes(intact: TwoFiles, silenced: TwoFiles) -> list[Change]:
     """What silencing heads does to the accuracy of every relation, in its better direction before."""
     after = {(score.relation, score.direction): score for score in scores(*silenced)}
-    questions, _ = questions_of(intact[1])
     result = []
     for before in best_directions(scores(*intact)):
         key = before.relation, before.direction
-        hits_of = []
-        for score, predictions in ((before, intact[1]), (after[key], silenced[1])):
-            sentence, right = hits(questions[key], predictions)
-            hits_of.append(right[:, score.layer * predictions.heads + score.head].astype(int))
-        lost = (hits_of[1] - hits_of[0])[:, None]
-        (change,) = bootstrap(sentence, lost, len(intact[1].treebank.sentences))
+        was, now = (
+            predictions.hits[key].heads[:, score.layer * predictions.heads + score.head].astype(int)
+            for score, predictions in ((before, intact[1]), (after[key], silenced[1]))
+        )
+        sentence, sentences = intact[1].hits[key].sentence, len(intact[1].treebank.sentences)
+        (change,) = bootstrap(sentence, (now - was)[:, None], sentences)
         result.append(Change(before, after[key], change))
     return result
 
@@ -521,19 +469,12 @@ def best_directions(found: Sequence[Score]) -> list[Score]:
     return [score for score in found if best[score.relation] is score]
 
 
-class _Scored(Protocol):
-    @property
-    def relation(self) -> str: ...
-    @property
-    def choosing_gain(self) -> float: ...
+Scored = TypeVar("Scored", bound=Any)  # a `Score`, or a `Role` of what is known
 
 
-S = TypeVar("S", bound=_Scored)
-
-
-def best_by_relation(found: Iterable[S]) -> dict[str, S]:
+def best_by_relation(found: Iterable[Scored]) -> dict[str, Scored]:
     """Of each relation the one that gains most over the fixed offset, where it was chosen; of equals the first."""
-    best: dict[str, S] = {}
+    best: dict[str, Scored] = {}
     for score in found:
         if score.relation not in best or score.choosing_gain > best[score.relation].choosing_gain:
             best[score.relation] = score

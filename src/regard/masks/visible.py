@@ -10,8 +10,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from functools import partial, reduce
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -144,26 +144,42 @@ class Dense:
         return replace(self, dense=take(take(self.dense, batch, 0), head, 1))
 
 
+class _Computed:
+    """A rest that is computed per tile, from arrays by query (their axis 1), by sequence and by head (their axis 0)."""
+
+    __slots__ = ()
+    by_query: ClassVar[tuple[str, ...]] = ()
+    by_sequence: ClassVar[tuple[str, ...]] = ()
+    by_head: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def dense(self) -> None:
+        return None
+
+    def rows(self, rows: slice) -> Self:
+        return replace(self, **{name: take_rows(getattr(self, name), rows) for name in self.by_query})  # type: ignore[type-var]
+
+    def select(self, batch: Any = None, head: Any = None) -> Self:
+        some = {name: take(getattr(self, name), batch, 0) for name in self.by_sequence}
+        some |= {name: take(getattr(self, name), head, 0) for name in self.by_head}
+        return replace(self, **some)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class SameDocument:
+class SameDocument(_Computed):
     """Equal document ids of queries (batch or 1, query) and keys (batch or 1, key)."""
 
     query_ids: Array
     key_ids: Array
-    dense: None = None
+    by_query = ("query_ids",)
+    by_sequence = ("query_ids", "key_ids")
 
     def tile(self, rows: Index, columns: Index) -> Array:
         return (take_rows(self.query_ids, rows)[:, :, None] == take_rows(self.key_ids, columns)[:, None, :])[:, None]
 
-    def rows(self, rows: slice) -> SameDocument:
-        return replace(self, query_ids=take_rows(self.query_ids, rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> SameDocument:
-        return replace(self, query_ids=take(self.query_ids, batch, 0), key_ids=take(self.key_ids, batch, 0))
-
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, kw_only=True)
-class _Positioned:
+class _Positioned(_Computed):
     """A rest that is evaluated from the positions of queries and keys."""
 
     positions: Array  # of the queries, int64 (batch or 1, query)
@@ -172,18 +188,9 @@ class _Positioned:
     keys: int
     xp: Any
     device: Any = None
-    dense: None = None
-
-    def rows(self, rows: slice) -> Self:
-        return replace(self, positions=take_rows(self.positions, rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> Self:
-        return replace(
-            self,
-            positions=take(self.positions, batch, 0),
-            batch=take(self.batch, batch, 0),
-            heads=take(self.heads, head, 0),
-        )
+    by_query = ("positions",)
+    by_sequence = ("positions", "batch")
+    by_head = ("heads",)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -278,17 +285,15 @@ def _places_of(numbers: Any, among: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Joined:
-    """Rests combined by `&` or `|`, one tile at a time."""
+    """Rests combined by `&` or `|`, or one rest inverted, one tile at a time."""
 
-    join: Callable[[Array, Array], Array]
+    join: Callable[..., Array]  # and_, or_ or invert
     parts: tuple[Rest, ...]
     dense: None = None
 
     def tile(self, rows: Index, columns: Index) -> Array:
-        visible = self.parts[0].tile(rows, columns)
-        for part in self.parts[1:]:
-            visible = self.join(visible, part.tile(rows, columns))
-        return visible
+        tiles = (part.tile(rows, columns) for part in self.parts)
+        return ~next(tiles) if self.join is operator.invert else reduce(self.join, tiles)
 
     def rows(self, rows: slice) -> Joined:
         return Joined(self.join, tuple(part.rows(rows) for part in self.parts))
@@ -297,26 +302,9 @@ class Joined:
         return Joined(self.join, tuple(part.select(batch, head) for part in self.parts))
 
 
-def joined(join: Callable[[Array, Array], Array], rests: Sequence[Rest]) -> Rest | None:
+def joined(join: Callable[..., Array], rests: Sequence[Rest]) -> Rest | None:
     """Several rests combined; None if there is none."""
     return Joined(join, tuple(rests)) if len(rests) > 1 else rests[0] if rests else None
-
-
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Inverted:
-    """The complement of a rest."""
-
-    part: Rest
-    dense: None = None
-
-    def tile(self, rows: Index, columns: Index) -> Array:
-        return ~self.part.tile(rows, columns)
-
-    def rows(self, rows: slice) -> Inverted:
-        return Inverted(self.part.rows(rows))
-
-    def select(self, batch: Any = None, head: Any = None) -> Inverted:
-        return Inverted(self.part.select(batch, head))
 
 
 def _along(array: Array, index: Index, axis: int, count: int, xp: Any) -> Array:
@@ -449,7 +437,7 @@ class Region:
             gaps = ((0, 0),) if a.intervals is None else complement(a.intervals, self.keys, self.xp)
             if gaps is not None:
                 return Keys(gaps)
-        return Keys(None, Inverted(self.visible(a)))
+        return Keys(None, Joined(operator.invert, (self.visible(a),)))
 
 
 def positions(queries: int, batch: int, offset: Any, xp: Any, device: Any = None) -> Array:

@@ -16,6 +16,7 @@ from regard import codec, errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.attention.index import LIMIT
+from regard.attention.pooled import region
 from regard.errors import count, size_in_bytes
 from regard.layers import Encoder, LayerAttention
 from regard.layers.codec import KINDS as LAYER_KINDS
@@ -182,6 +183,10 @@ class Reading(InNotebooks):
             return given
         return self.words[place_of(name, given, [word.text for word in self.words])]
 
+    def _index(self, word: Any, name: str = "word") -> int:
+        """The position of a word among all words."""
+        return self.words.index(self.word(word, name))
+
     @cached_property
     def sinks(self) -> tuple[int, ...]:
         """Tokens that take weight in every text: special ones, and the first token of a causal model."""
@@ -305,9 +310,8 @@ class Reading(InNotebooks):
         >>> reading.strongest("cat")["Word"], reading.strongest("cat", itself=True)["Word"]
         (('sat', 'The'), ('cat', 'sat', 'The'))
         """
-        asking = self.word(word, "word")
-        weights = self._by_word.mean_row(asking, *self._places(layer, head))
-        own_word = self.words.index(asking)
+        own_word = self._index(word)
+        weights = self._by_word.mean_row(self.words[own_word], *self._places(layer, head))
         listed = self._listed(own_word, sinks, itself)
         order, rest = strongest(np.where(listed, weights, UNRANKED)), float(weights[listed].sum())
         columns = [Column("Word", "word"), WEIGHT]
@@ -343,7 +347,9 @@ class Reading(InNotebooks):
         aside = [] if sinks else list(self.sink_words)
         rows: list[tuple[Any, ...]] = []
         to_sinks, to_itself = [], []
-        for first, block in self._by_word.mean_blocks(*self._places(layer, head), self._span(words)):
+        for first, block in self._by_word.mean_blocks(
+            *self._places(layer, head), range(*region("words", words, len(self.words)))
+        ):
             for index, row in enumerate(block, first):
                 if index in aside:
                     continue
@@ -369,7 +375,7 @@ class Reading(InNotebooks):
         >>> reading.labels[link.query], reading.labels[link.key], link.layer, link.head
         ('they', 'kids', 0, 0)
         """
-        query = None if word is None else self.words.index(self.word(word, "word"))
+        query = None if word is None else self._index(word)
         layer, head = self._places(layer, head)
         link = opening(self._by_word, self.sink_words, query=query, layer=layer, head=head)
         layer, head = self._numbers(link.layer, link.head)
@@ -381,13 +387,12 @@ class Reading(InNotebooks):
         >>> [(layer, head) for layer, head, *_ in reading.heads_for("cat", "sat")]
         [(0, 0)]
         """
-        asking = self.word(word, "word")
-        own_word = self.words.index(asking)
-        target = None if key is None else self.words.index(self.word(key, "key"))
+        own_word = self._index(word)
+        target = None if key is None else self._index(key, "key")
         listed = self._listed(own_word, sinks=False, itself=False)
         rows: list[tuple[Any, ...]] = []
         to_sinks = []
-        for layer, head, row in self._by_word.rows(asking, None, None):
+        for layer, head, row in self._by_word.rows(self.words[own_word], None, None):
             to_sinks.append(float(row[list(self.sink_words)].sum()))
             words = [target] if target is not None else strongest(np.where(listed, row, UNRANKED), 1)
             numbers = self._numbers(layer, head)
@@ -412,10 +417,8 @@ class Reading(InNotebooks):
         >>> reading.votes("sat").heads  # The and cat are equal
         (HeadVote(layer=0, head=0, word=None, weight=0.0, abstains=True),)
         """
-        query = self.word(word, "word")
-        return votes_of(
-            self._by_word, query, self.labels, sinks=self.sink_words, own=self.words.index(query), numbers=self._numbers
-        )
+        own, sinks = self._index(word), self.sink_words
+        return votes_of(self._by_word, self.words[own], self.labels, sinks=sinks, own=own, numbers=self._numbers)
 
     def top(
         self,
@@ -467,15 +470,14 @@ class Reading(InNotebooks):
         >>> reading.norms("cat")["Word"], reading.norms("cat", itself=True)["Word"]
         (('sat', 'The'), ('sat', 'cat', 'The'))
         """
-        asking = self.word(word, "word")
-        own_word = self.words.index(asking)
+        own_word = self._index(word)
         self._check_values()
         place_of_layer, place_of_head = self._places(layer, head)
         layers = self._by_word.layers(place_of_layer)
         matrices = [self.output_weights(place) for place in layers]
         is_known = all(w_o is not None for w_o in matrices)
         of_layers = [
-            self._by_word.contributions(asking, place, place_of_head, self.seen[place].values, w_o)
+            self._by_word.contributions(self.words[own_word], place, place_of_head, self.seen[place].values, w_o)
             for place, w_o in zip(layers, matrices, strict=True)
         ]
         shares, alone, total = np.mean(of_layers, axis=0)
@@ -661,19 +663,6 @@ class Reading(InNotebooks):
         if not itself or (not sinks and own in self.sink_words):
             listed[own] = False
         return listed
-
-    def _span(self, words: Any) -> range | None:
-        """Neighbouring words, from one up to another."""
-        if words is None:
-            return None
-        total = len(self.words)
-        try:
-            start, stop, step = slice(*words).indices(total)
-        except (TypeError, ValueError):
-            raise errors.option("words", words, f"(start, stop) among {total:,} words") from None
-        if step != 1 or start >= stop:
-            raise errors.option("words", words, f"(start, stop) with at least one of {total:,} words")
-        return range(start, stop)
 
     def source(self, layer: int | None = None, head: int | None = None) -> str:
         """Where the numbers come from, in one sentence that files carry: model, layer, head and text."""

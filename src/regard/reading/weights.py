@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regard import validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.engines.select import native_engine
 from regard.reading.words import Word
 
 Numbers = NDArray[np.float64]
@@ -48,6 +49,31 @@ def pool_words(weights: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
     from_words = np.add.reduceat(to_words, edges[:-1], axis=-2)
     pooled: NDArray[Any] = from_words / np.diff(edges).astype(weights.dtype)[:, None]
     return pooled
+
+
+def most_attended(weights: NDArray[Any], edges: Any, counts: Any, aside: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Of every cell the other cell, not set aside, with the largest weight, (document, head, cell); −1 without any.
+
+    weights   (document, head, token, token)
+    edges     (document, cell + 1): the first token of each cell, and the end of the last
+    counts    (document,): cells, of which later ones are not used
+
+    >>> weights = np.array([[[[0.1, 0.5, 0.4], [0.6, 0.1, 0.3], [0.2, 0.7, 0.1]]]], np.float32)
+    >>> most_attended(weights, np.array([[0, 1, 3]], np.int32), np.array([2], np.int32), np.zeros((1, 2), bool))
+    array([[[1, 0]]], dtype=int32)
+    """
+    native = native_engine()
+    if native is not None and weights.dtype == np.float32:
+        choices: NDArray[np.int32] = native.word_choices(weights, edges, counts, aside)
+        return choices
+    best = np.full((*weights.shape[:2], aside.shape[1]), -1, np.int32)
+    for row, count in enumerate(counts.tolist()):
+        between = pool_words(weights[row].astype(np.float64), edges[row, : count + 1])  # (head, cell, cell)
+        between[:, :, aside[row, :count]] = 0
+        cells = np.arange(count)
+        between[:, cells, cells] = 0
+        best[row, :, :count] = np.where(between.max(axis=2) > 0, between.argmax(axis=2), -1)  # the earlier of equals
+    return best
 
 
 @dataclass(frozen=True, eq=False)
