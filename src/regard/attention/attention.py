@@ -15,11 +15,11 @@ from regard.arrays import Array, compiling, four_axes
 from regard.attention import arguments
 from regard.attention.column_sums import column_sums_from
 from regard.attention.index import LIMIT, chosen, look
-from regard.attention.pooled import Pool, PooledMap, edges, pooled_map
+from regard.attention.pooled import PooledMap, edges, pooled_map
 from regard.attention.row_statistics import KEPT, LONG, RowStatistics, is_long
 from regard.biases import Bias, PartOfBias
 from regard.engines import score_parts
-from regard.engines.interface import ROW_STATISTICS, Scores
+from regard.engines.interface import ROW_STATISTICS, Pool, Scores
 from regard.engines.interface import Stage as StageName
 from regard.engines.select import are_usual, eager_engine_for, engine_for
 from regard.masks import Mask

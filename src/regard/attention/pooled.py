@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from regard.arrays import Array
 from regard.attention.index import LIMIT, check_size
 from regard.attention.row_statistics import RowStatistics, state_of_rows
 from regard.engines import score_parts
-from regard.engines.interface import Scores
+from regard.engines.interface import Pool, Scores
 from regard.engines.select import engine_for
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     Edges = NDArray[np.int64]
 
-Pool = Literal["mean", "max", "sum", "words"]
-POOLS = ("mean", "max", "sum", "words")
+POOLS = get_args(Pool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +76,7 @@ def pooled_map(
     state = known.state_for(scores, (rows.stop - rows.start) / queries)
     state = state_of_rows(scores, rows) if state is None else state[:, :, rows]
     region = score_parts.of_rows(scores, rows)
-    engine = engine_for(scores.queries)
-    cells = engine.pooled(region, state, row_edges - rows.start, column_edges, "max" if pool == "max" else "sum")
-    if pool in ("mean", "words"):
-        counts = _like(np.diff(row_edges)[:, None] * (np.diff(column_edges) if pool == "mean" else 1), cells)
-        # In place where nothing is recorded: a new array of this size takes a tenth of a forward.
-        cells = np.divide(cells, counts, out=cells) if isinstance(cells, np.ndarray) else cells / counts
+    cells = engine_for(scores.queries).pooled(region, state, row_edges - rows.start, column_edges, pool)
     return PooledMap(arrays.leading_axes_of(ndim, cells), row_edges, column_edges, pool)
 
 
@@ -128,10 +122,6 @@ def _given_edges(name: str, edges: Any, count: int) -> Edges:
     if rising[0] < 0 or rising[-1] > count or (np.diff(rising) < 1).any():
         raise _bad_edges(name, edges, count)
     return rising
-
-
-def _like(counts: NDArray[Any], array: Array) -> Array:
-    return arrays.cast(score_parts.like(counts, array), array.dtype)
 
 
 def _bad_shape(shape: object, region: tuple[int, int]) -> errors.OptionError:

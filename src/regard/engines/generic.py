@@ -107,8 +107,8 @@ def column_sums(scores: Scores, state: RowState) -> Array:
 
 @exact
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
-    xp = namespace(scores.queries)
+    """Mean, sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
+    xp, how = namespace(scores.queries), "max" if pool == "max" else "sum"
     region, columns = (slice(int(edges[0]), int(edges[-1])) for edges in (row_edges, column_edges))
     row_cells, column_cells = (
         np.repeat(np.arange(len(edges) - 1), np.diff(edges)) for edges in (row_edges, column_edges)
@@ -116,12 +116,13 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         weights = softmax(part).weights[..., columns]
-        by_column = xp.by_cell(weights, 3, column_cells, len(column_edges) - 1, pool)
-        return (xp.by_cell(by_column, 2, row_cells[span[2]], len(row_edges) - 1, pool),)
+        by_column = xp.by_cell(weights, 3, column_cells, len(column_edges) - 1, how)
+        return (xp.by_cell(by_column, 2, row_cells[span[2]], len(row_edges) - 1, how),)
 
-    add = xp.add if pool == "sum" else xp.maximum
-    cells = in_strips(score_parts.of_rows(scores, region), compute, add=add)[0]
-    return cast(cells, wide_type(scores.queries))
+    add = xp.maximum if pool == "max" else xp.add
+    cells = cast(in_strips(score_parts.of_rows(scores, region), compute, add=add)[0], wide_type(scores.queries))
+    heights, widths = score_parts.cell_sizes(row_edges, column_edges, pool)
+    return cells if heights is None else cells / cast(score_parts.like(heights[:, None] * widths, cells), cells.dtype)
 
 
 @exact

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from regard.arrays import Array, four_axes
 from regard.masks import Mask, Visible
 
-Pool = Literal["sum", "max"]
+Pool = Literal["mean", "max", "sum", "words"]  # words: the mean over queries of the sum over keys
 Stage = Literal["score", "scaled", "capped", "biased", "masked", "weight"]
 STAGES: tuple[Stage, ...] = ("score", "scaled", "capped", "biased", "masked", "weight")
 ROW_STATISTICS = ("logsumexp", "entropy", "peak", "distance")

@@ -95,10 +95,16 @@ def column_sums(scores: Scores, state: RowState) -> Array:
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Sum or largest weight of every cell."""
+    """Mean, sum or largest weight of every cell."""
     row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
     kind = computing(scores.queries)
+    heights, widths = score_parts.cell_sizes(row_edges, column_edges, pool)
+    is_even = bool((widths == widths[0]).all())
+    if heights is not None:  # weights are divided with their row: dividing the cells takes a tenth of a forward
+        counts = np.ones(scores.queries.shape[2], kind)
+        counts[row_edges[0] : row_edges[-1]] = np.repeat(heights, heights) * (widths[0] if is_even else 1)
+        state = RowState(state.row_max, state.row_sum * counts)
     result: Array | None = None
     for rows, strip in strips(scores):
         target = empty(shape, kind)
@@ -107,8 +113,10 @@ def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Arra
         _core.pooled(
             kernel_scores(strip), *state_rows(scores, state[:, :, rows]), edges, column_edges, pool == "max", target
         )
-        result = target if result is None else (np.add if pool == "sum" else np.maximum)(result, target, out=result)
-    return np.zeros(shape, kind) if result is None else result
+        result = target if result is None else (np.maximum if pool == "max" else np.add)(result, target, out=result)
+    if result is None:
+        return np.zeros(shape, kind)
+    return result if heights is None or is_even else np.divide(result, widths, out=result, casting="same_kind")
 
 
 def tile(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import Array, is_number, is_tensor
-from regard.engines.interface import RowState, Scores
+from regard.engines.interface import Pool, RowState, Scores
 from regard.masks import Visible
 from regard.masks.visible import Dense
 
@@ -168,6 +168,12 @@ def _exactly(array: Array) -> Array:
     if isinstance(array, np.ndarray):
         return array.astype(np.float64)
     return array.float() if array.device.type == "mps" else array.double()
+
+
+def cell_sizes(row_edges: Array, column_edges: Array, pool: Pool) -> tuple[Array | None, Array]:
+    """Numbers of queries and of keys that a sum over a cell is divided by; None: it stays a sum, or is none."""
+    widths = np.diff(column_edges) if pool == "mean" else np.ones(len(column_edges) - 1, np.int64)
+    return (np.diff(row_edges) if pool in ("mean", "words") else None), widths
 
 
 def like(array: Array, other: Array) -> Array:
