@@ -23,9 +23,8 @@ from regard.errors import OptionError, shown
 from regard.tables import printed_number
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import read_mapping
-from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Product, inputs_of, parse_product
-from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY
-from regard.teaching.hand_check.places import PROJECTIONS, Place
+from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Place, Product, inputs_of, parse_product
+from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS
 from regard.teaching.hand_check.steps import solve
 from regard.trace.labels import numbered
 
@@ -240,7 +239,7 @@ class ExerciseTask:
             if vectors is not None:
                 yield _matrix_block(f"Given: {name}", name, words, vectors)
         for name in inputs.matrices if inputs.has_matrices else ():
-            matrix = inputs.written_matrix(name)
+            matrix = inputs.in_convention(inputs.matrices[name])
             rows, columns = matrix.shape
             caption = f"Given: {name}, {rows} × {columns}"
             yield _matrix_block(caption, name, [str(row + 1) for row in range(rows)], matrix)

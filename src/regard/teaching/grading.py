@@ -17,8 +17,8 @@ from regard.teaching.hand_check.check import DECIMALS, IN_WORDS, Judge, Kind, Ve
 from regard.teaching.hand_check.claims import claims_of
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import read
+from regard.teaching.hand_check.inputs import name_heads
 from regard.teaching.hand_check.notation import HEADLESS, MOST_DIGITS
-from regard.teaching.hand_check.places import name_heads
 
 CREDIT: Mapping[Kind, float] = {"right": 1.0, "rounded": 1.0, "carried on": 1.0, "follows": 1.0, "cut": 0.5}
 MOST_REMARKS = 12
@@ -158,8 +158,8 @@ def grade_document(exercises: Exercises, task: ExerciseTask, document: Document,
     """The grade of what was read from one file. Only its answers count: what is given is the task's."""
     inputs = task.inputs
     remarks = document.remarks = document.remarks if document.remarks is not None else []
-    answers = [cell for cell in document.cells if cell.step in task.steps]
-    document.cells, misfits = name_heads(answers, inputs)
+    document.cells = [cell for cell in document.cells if cell.step in task.steps]
+    misfits = name_heads(document, inputs)
     claims = claims_of(document, inputs, decimals)
     claims.misfits = [*misfits, *claims.misfits]
     verdicts = Judge(claims).verdicts()

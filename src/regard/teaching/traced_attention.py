@@ -29,8 +29,7 @@ from regard.teaching.hand_check.inputs import (
     inputs_of,
     parse_product,
 )
-from regard.teaching.hand_check.notation import step_named
-from regard.teaching.hand_check.places import PROJECTIONS
+from regard.teaching.hand_check.notation import PROJECTIONS, step_named
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
 from regard.trace.steps import Projection, Sum
@@ -440,7 +439,7 @@ def _weights(inputs: Inputs) -> list[Table]:
     formulas = {"W_q": "q = x · W_q", "W_k": f"k = {source} · W_k", "W_v": f"v = {source} · W_v"}
     groups: dict[int, list[str]] = {}
     for name in (name for name in formulas if name in inputs.matrices):
-        groups.setdefault(len(inputs.written_matrix(name)), []).append(name)
+        groups.setdefault(len(inputs.in_convention(inputs.matrices[name])), []).append(name)
     tables = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
     if "W_O" in inputs.matrices:
         tables.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
@@ -448,7 +447,7 @@ def _weights(inputs: Inputs) -> list[Table]:
 
 
 def _weight_table(inputs: Inputs, names: Sequence[str], formula: str) -> Table:
-    matrices = [inputs.written_matrix(name) for name in names]
+    matrices = [inputs.in_convention(inputs.matrices[name]) for name in names]
     shapes = ", ".join(
         f"{name} {matrix.shape[0]} × {matrix.shape[1]}" for name, matrix in zip(names, matrices, strict=True)
     )

@@ -41,6 +41,7 @@ PER_KEY = tuple(step for step, axes in AXES.items() if axes == ("query", "key"))
 HEADLESS = ("positioned", "concatenated", "projected")
 VECTORS = ("embedding", "position", "context", "positioned", "query", "key", "value")  # one per word, for all queries
 INPUTS = ("embedding", "position", "context", "output_gradient")
+PROJECTIONS = {"query": "W_q", "key": "W_k", "value": "W_v"}
 MATRICES = ("W", "W_q", "W_k", "W_v", "W_O")
 SETTINGS = ("words", "query_words", "context_words", "title", "student", "heads", "mask", "divisor", "product")
 
@@ -108,7 +109,7 @@ COMBINED = {("query", "key"): "score", ("weight", "value"): "weighted_value"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA = re.compile(r"[+-]?\d*,\d+")
 MINUS_INFINITY = {"-inf", "-infinity", "-∞"}
-NOT_FINITE = {"nan", "inf", "infinity", "∞"}
+NOT_FINITE = {"nan", "inf", "infinity", "∞"}  # with or without a sign
 BLANK = {"", "-", "–", "—", "?", "…", "...", "_", "__", "___"}
 DECORATION = "[](){}*`$≈~ \t"
 MOST_EXPONENT = 6  # digits of an exponent; more overflow Decimal
@@ -162,11 +163,11 @@ class Written:
         return 10.0 ** -min(max(self.digits, self.least), 300)
 
 
-def written(raw: Any, where: str, least: int = 0) -> Written:
+def written(raw: Any, where: str, least: int = 0, *, may_be_masked: bool = False) -> Written:
     """A number from JSON, from a table cell, or from Python; with fewer than `least` decimals it is not rounded.
 
-    >>> written("0.50", "here"), written(2, "here").digits, written("−∞", "here").value, written("0,42", "here").value
-    (Written(text='0.50', value=0.5, digits=2, least=0), 0, -inf, 0.42)
+    >>> written("0.50", "here"), written(2, "here").digits, written("0,42", "here").value
+    (Written(text='0.50', value=0.5, digits=2, least=0), 0, 0.42)
     """
     if isinstance(raw, np.generic):
         raw = raw.item()
@@ -175,7 +176,7 @@ def written(raw: Any, where: str, least: int = 0) -> Written:
     # Python prints the float 2 as 2.0; the decimal was not written by a person.
     text = repr(raw).removesuffix(".0") if isinstance(raw, float) else str(raw)
     text = text.replace("−", "-").strip(DECORATION)
-    if text.casefold() in MINUS_INFINITY:
+    if may_be_masked and text.casefold() in MINUS_INFINITY:
         return Written("−∞", -math.inf, 0, least)
     text = text.replace(",", ".") if COMMA.fullmatch(text) else text
     match = NUMBER.fullmatch(text)
@@ -207,7 +208,10 @@ def split_numbers(cell: str, where: str) -> list[str]:
     parts = [part.strip(",") for part in re.split(r"[\s;]+", cell.strip(DECORATION))]
     have_comma = [COMMA.fullmatch(part.replace("−", "-")) is not None for part in parts]
     if have_comma == [True] and not re.fullmatch(r"[+−-]?0?,\d{2,}", parts[0]):
-        raise decimal_comma(where, parts[0])  # [1, 0] or 1.0
+        raise OptionError(  # [1, 0] or 1.0
+            f"{where}: {shown(parts[0])} has a decimal comma, or is two numbers; write {parts[0].replace(',', '.')}.\n"
+            "Separate several numbers in one cell with spaces."
+        )
     numbers: list[str] = []
     for part, has_comma in zip(parts, have_comma, strict=True):
         numbers += [part.replace(",", ".")] if has_comma else [number for number in part.split(",") if number]
@@ -265,23 +269,12 @@ def exactly(value: float, number: Written) -> str:
 # Errors
 
 
-def decimal_comma(where: str, text: str) -> OptionError:
-    """One number with a decimal comma, or two whole numbers."""
-    return OptionError(
-        f"{where}: {shown(text)} has a decimal comma, or is two numbers; write {shown(text.replace(',', '.'))} with a "
-        "point.\nSeparate several numbers in one cell with spaces."
-    )
-
-
 def not_a_number(where: str, raw: object) -> OptionError:
     """Something else where a number is expected."""
     what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
-    return OptionError(f"{where}: {shown(raw)} is {what}.\nLeave out what was not to be calculated.")
+    return OptionError(f"{where}: {shown(raw)} is {what}.\nWrite it as 0.5 or −2, or leave it out.")
 
 
 def not_finite(where: str, raw: object) -> OptionError:
     """NaN, ∞, or a number that overflows."""
-    return OptionError(
-        f"{where}: {shown(raw)} is not a finite number.\n"
-        "Leave out what was not to be calculated; only a masked score may be −∞."
-    )
+    return OptionError(f"{where}: {shown(raw)} is not a finite number.\nOnly a masked score may be −∞.")

@@ -11,8 +11,7 @@ import numpy as np
 
 from regard.teaching.hand_check.claims import Claim
 from regard.teaching.hand_check.inputs import Numbers
-from regard.teaching.hand_check.notation import are_same, nearness
-from regard.teaching.hand_check.places import PROJECTIONS
+from regard.teaching.hand_check.notation import PROJECTIONS, are_same, nearness
 from regard.teaching.hand_check.steps import WAYS, Arrays, concatenate, mask, softmax, split_columns
 from regard.trace.arithmetic import factor, precise
 
