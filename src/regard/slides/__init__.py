@@ -8,10 +8,9 @@ from pathlib import Path
 
 from regard import atomic_file, errors, examples
 from regard.slides.attention_parts import eight_heads, intuition, matrices, matrix_form, purpose, table
-from regard.slides.deck import Deck, Slide, SlideGrid, fit
+from regard.slides.deck import Deck, GridCell, Slide, SlideGrid, fit
 from regard.slides.lecture import Lecture
 from regard.slides.lesson_parts import blocks, fixed, learning, look_up, positions, probability, roles, root
-from regard.slides.live import live_numbers
 from regard.slides.svg import slide_svg
 from regard.teaching.hand_check.inputs import parse_product
 
@@ -65,11 +64,12 @@ def deck_of(
         for name in parts or PARTS
         for slide in PARTS[name](lecture)
     ]
-    return Deck(lecture.text, fit(slides), live_numbers(lecture) if any(_is_live(slide) for slide in slides) else None)
+    return Deck(lecture.text, fit(slides), lecture.live_numbers() if any(_is_live(slide) for slide in slides) else None)
 
 
 def _is_live(slide: Slide) -> bool:
-    return any(isinstance(element, SlideGrid) and element.live for element in slide.elements)
+    grids = [element for element in slide.elements if isinstance(element, SlideGrid)]
+    return any(isinstance(cell, GridCell) and cell.live for grid in grids for row in grid.rows for cell in row)
 
 
 def content(deck: Deck, ending: str) -> str | bytes:

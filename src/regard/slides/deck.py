@@ -7,7 +7,7 @@ Places and sizes are decided here, in points of a slide of 960 × 540, so that a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,22 +37,53 @@ class SlideText:
     bold: bool = False
 
 
+class GridCell(str):
+    """The text of a table's cell."""
+
+    shade: float  # from 0 to 1
+    live: str  # name of the number, if an HTML deck computes it again; see `live.js`
+
+    def __new__(cls, text: str, shade: float = 0.0, live: str = "") -> GridCell:
+        cell = super().__new__(cls, text)
+        cell.shade, cell.live = shade, live
+        return cell
+
+
 @dataclass(frozen=True, slots=True)
 class SlideGrid:
-    """A table of strings; numbers are aligned at the right."""
+    """A table of strings; columns are aligned at the left where `align` has an l, else at the right."""
 
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: tuple[bool, ...] = ()  # columns aligned at the left; by default the first one only
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: str = "l"
     marked_row: int | None = None  # the row of the query
     new_column: int | None = None  # the column that this click adds
-    shades: tuple[tuple[float, ...], ...] = ()  # of cells, from 0 to 1; empty for none
     sum_row: bool = False  # whether the last row is a sum
-    live: tuple[tuple[str, ...], ...] = ()  # names of cells that an HTML deck computes again; see `live.js`
 
     def is_left(self, column: int) -> bool:
         """Whether a column is aligned at the left."""
-        return self.left[column] if self.left else column == 0
+        return self.align[column : column + 1] == "l"
+
+    def map(self, change: Callable[[str], str]) -> SlideGrid:
+        """The table with other texts."""
+        rows = [
+            [
+                GridCell(change(cell), cell.shade, cell.live) if isinstance(cell, GridCell) else change(cell)
+                for cell in row
+            ]
+            for row in self.rows
+        ]
+        return replace(self, headings=[*map(change, self.headings)], rows=rows)
+
+    def columns(self, columns: Sequence[int]) -> SlideGrid:
+        """Some columns, in this order."""
+        return replace(
+            self,
+            headings=[self.headings[column] for column in columns],
+            rows=[[row[column] for column in columns] for row in self.rows],
+            align="".join("l" if self.is_left(column) else "r" for column in columns),
+            new_column=columns.index(self.new_column) if self.new_column in columns else None,
+        )
 
     def widths(self, size: float) -> list[float]:
         """The least width of each column at this font size."""
@@ -132,29 +163,17 @@ def _short_cells(element: Element) -> Element:
     """A table whose cells leave room for another column; anything else as it is."""
     if not isinstance(element, SlideGrid):
         return element
-    headings, *rows = (
-        tuple(fitted(cell, WIDEST_CELL, LEAST, bold=True) for cell in row) for row in (element.headings, *element.rows)
-    )
-    return replace(element, headings=headings, rows=tuple(rows))
+    return element.map(lambda cell: fitted(cell, WIDEST_CELL, LEAST, bold=True))
 
 
 def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
     widths = table.widths(LEAST)
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
-        if len(groups[-1]) > 1 and widths[0] + sum(widths[one] for one in groups[-1][1:]) + widths[column] > INNER:
+        if len(groups[-1]) > 1 and sum(widths[one] for one in groups[-1]) + widths[column] > INNER:
             groups.append([0])
         groups[-1].append(column)
-    for group in groups:
-        yield replace(
-            table,
-            headings=tuple(table.headings[column] for column in group),
-            rows=tuple(tuple(row[column] for column in group) for row in table.rows),
-            left=tuple(table.is_left(column) for column in group),
-            new_column=group.index(table.new_column) if table.new_column in group else None,
-            shades=tuple(tuple(row[column] for column in group) for row in table.shades),
-            live=tuple(tuple(row[column] for column in group) for row in table.live),
-        )
+    yield from map(table.columns, groups)
 
 
 def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
@@ -166,8 +185,6 @@ def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
         yield replace(
             table,
             rows=table.rows[start:end],
-            shades=table.shades[start:end],
-            live=table.live[start:end],
             marked_row=marked - start if marked is not None and start <= marked < end else None,
             sum_row=table.sum_row and end == len(table.rows),
         )

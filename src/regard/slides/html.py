@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from html import escape
+from importlib.resources import files
 
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
 from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
-from regard.slides.live import live_script
 from regard.slides.runs import cells, runs
 
 STYLE = f"""
@@ -81,7 +81,12 @@ def html(deck: Deck) -> str:
     notes = notes.replace("↵", "\n")
     script = SCRIPT
     if deck.live is not None:
-        script += "const live = " + json.dumps(deck.live, separators=(",", ":")) + ";\n" + live_script()
+        script += (
+            "const live = "
+            + json.dumps(deck.live, separators=(",", ":"))
+            + ";\n"
+            + files(__package__).joinpath("live.js").read_text(encoding="utf-8")
+        )
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -114,9 +119,8 @@ def _part(placed: Placed) -> str:
         for column, cell in enumerate(row):
             names = ["left"] * element.is_left(column) + ["bold"] * cell.bold + ["heavy"] * cell.heavy
             style = f' style="background:{cell.fill};color:{cell.ink}"' if cell.fill else ""
-            live = element.live[number - 1][column] if number and element.live else ""
-            style += f' data-live="{live}"' if live else ""
-            content = _components(cell.text) if live.startswith("x ") else _text(cell.text)
+            style += f' data-live="{cell.live}"' if cell.live else ""
+            content = _components(cell.text) if cell.live.startswith("x ") else _text(cell.text)
             line.append(f'<{tag} class="{" ".join(names)}"{style}>{content}</{tag}>')
         rows.append(f'<tr style="height:{ROW * placed.size:.1f}px">{"".join(line)}</tr>')
     return f'<table class="part" style="{where}"><colgroup>{columns}</colgroup>{"".join(rows)}</table>'

@@ -7,6 +7,8 @@ in which it does not.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,19 +20,19 @@ from regard import arrays, errors, validate
 from regard.attention.attention import Attention
 from regard.errors import count, kind_of, shown
 from regard.provenance import LOOK_UP
-from regard.tables import Column, Table, digits_for, printed_number, printed_vector
+from regard.tables import Column, Kind, Table, digits_for, printed_number, printed_vector
 from regard.teaching.lookup_vectors import (
     Embed,
     Floats,
     Spelling,
     are_numbers,
     are_vectors,
-    embed_all,
+    as_numbers,
     embed_by_model,
     have_one_shape,
     numbers_of,
     pieces,
-)  # fmt: skip
+)
 
 Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"] | Callable[[Any, Any], float]
 NAMES = ("dot", "scaled dot", "cosine", "negative distance")
@@ -53,6 +55,7 @@ class Answer:
     kind: Literal["hard", "soft"]
     queries: tuple[Any, ...]
     keys: tuple[Any, ...]
+    values: tuple[Any, ...]  # of the keys
     value: Any
     weights: Floats
     notes: tuple[str, ...] = ()
@@ -62,23 +65,24 @@ class Answer:
         """Whether any key has weight; a list for several queries."""
         return self.weights.any(axis=-1).tolist()
 
-    def table(self, most: int | None = None) -> Table:
+    def table(self, most: int | None = None, *, with_values: bool = False) -> Table:
         """*query, key, probability*: the keys of each query, most probable first, at most `most` of them.
 
         A hard look-up has *equal* instead of *probability*: 1 for equal keys.
         """
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for query, row in zip(self.queries, np.atleast_2d(self.weights), strict=True):
             order = np.argsort(-row, kind="stable")[:most]
-            rows += [(query, self.keys[key], float(row[key])) for key in order]
+            rows += [(query, self.keys[key], float(row[key]), self.values[key])[: 3 + with_values] for key in order]
         soft = self.kind == "soft"
         weight = Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True)
-        columns = _column("query", self.queries), _column("key", self.keys), weight
+        columns = [_column("query", self.queries), _column("key", self.keys), weight]
+        columns += [_column("value", self.values, "text")] if with_values else []
         values = [self.value] if self.weights.ndim == 1 else self.value
         note = f"{'value' if self.weights.ndim == 1 else 'values'}: {'; '.join(map(said, values))}"
         highlight = 0 if rows and rows[0][2] else None
         title = f"SELECT value WHERE key {'≈' if soft else '='} query"
-        return Table(title, columns, tuple(rows), (note, *self.notes), highlight, LOOK_UP)
+        return Table(title, tuple(columns), tuple(rows), (note, *self.notes), highlight, LOOK_UP)
 
     def best(self) -> Table:
         """One row per query: its most probable key."""
@@ -103,10 +107,11 @@ def said(value: Any) -> str:
     return printed_number(value, 2) if isinstance(value, (float, np.floating)) else shown(value)
 
 
-def _column(name: str, cells: Sequence[Any]) -> Column:
-    if are_vectors(cells):
-        return Column(name, "vector", digits_for([number for cell in cells for number in np.ravel(cell)]))
-    return Column(name, "word")
+def _column(name: str, cells: Sequence[Any], kind: Kind = "word") -> Column:
+    if are_vectors(cells) or (kind == "text" and are_numbers(cells)):
+        digits = digits_for(np.concatenate([np.ravel(cell) for cell in cells]))
+        return Column(name, "vector" if are_vectors(cells) else "number", digits)
+    return Column(name, kind)
 
 
 def lookup(
@@ -255,7 +260,7 @@ class Lookup:
         temperature = self.temperature_for(temperature)
         if not self.keys:
             raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
-        attention, numbers = self._attention(queries, temperature), self._value_numbers
+        attention, numbers = self.attention(query, temperature), self._value_numbers
         weights = np.asarray(attention.dense())
         notes = []
         if self.by_spelling:
@@ -277,16 +282,6 @@ class Lookup:
         queries, many = self._queries(query)
         return self._scores(queries) if many else self._scores(queries)[0]
 
-    def attention(self, query: Any, temperature: float | None = None) -> Attention:
-        """The `Attention` of queries to keys, for the similarities dot, scaled dot and cosine."""
-        attention = self._attention(self._queries(query)[0], self.temperature_for(temperature))
-        if attention.bias is not None:
-            raise errors.unsupported(
-                f"similarity={self._how!r} at this temperature as an Attention",
-                f"Attention takes {', '.join(map(repr, BY_ATTENTION))} at a temperature that is not tiny.",
-            )
-        return attention
-
     def leaves(self) -> Lookup:
         """A flat look-up of all nested values, with their paths as keys.
 
@@ -303,9 +298,9 @@ class Lookup:
                 return chosen
         return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is embed_by_model else 1.0
 
-    def _attention(self, queries: Sequence[Any], temperature: float) -> Attention:
-        """Attention with the weights of the soft look-up; other similarities, and limits, come as its bias."""
-        how = self._how
+    def attention(self, query: Any, temperature: float | None = None) -> Attention:
+        """The attention of the queries to the keys; distances, functions and limits of the temperature are its bias."""
+        queries, temperature, how = self._queries(query)[0], self.temperature_for(temperature), self._how
         if how in BY_ATTENTION and temperature:
             vectors, keys = self._query_vectors(queries), self._vectors
             scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
@@ -322,9 +317,8 @@ class Lookup:
         """The similarity of each query to each key, (query, key); a function may exclude a key by −inf."""
         how = self._how
         if callable(how):
-            are_compared = self._to_vector is not None or self._keys_are_vectors
-            left = self._query_vectors(queries) if are_compared else queries
-            right = self._vectors if are_compared else self.keys
+            left: Any = queries if self._to_vector is None else self._query_vectors(queries)
+            right: Any = self.keys if self._to_vector is None else self._vectors
             scores = np.array([[float(how(query, key)) for key in right] for query in left])
             for row, column in np.argwhere(np.isnan(scores) | np.isposinf(scores))[:1]:
                 raise errors.option(
@@ -355,12 +349,12 @@ class Lookup:
 
     @cached_property
     def _to_vector(self) -> Embed | None:
-        """The function from a key to a vector; None if keys are vectors, or are passed on to a similarity function."""
+        """From a key or a query to its vector; None where a function compares them as they are."""
         if callable(self.embed):
             return self.embed  # type: ignore[no-any-return]
-        if self.embed == "model":
-            return embed_by_model
-        if self._keys_are_vectors or (callable(self._how) and self.embed is None):
+        if self.embed == "model" or self._keys_are_vectors:
+            return embed_by_model if self.embed else as_numbers
+        if callable(self._how) and self.embed is None:
             return None
         for key in self.keys:
             if not isinstance(key, str):
@@ -378,12 +372,15 @@ class Lookup:
     @cached_property
     def _vectors(self) -> Floats:
         """The keys, (key, component)."""
-        if self._to_vector is not None:
-            return embed_all("keys", self.keys, self._to_vector)
-        vectors = numbers_of("keys", self.keys)
-        if vectors.ndim > 2:
-            raise errors.wrong_dimensions("keys", vectors)
-        return vectors.reshape(len(self.keys), -1)
+        return self._embedded("keys", self.keys)
+
+    def _embedded(self, name: str, things: Sequence[Any]) -> Floats:
+        """(key or query, component)"""
+        assert self._to_vector is not None
+        vectors = numbers_of(name, [self._to_vector(thing) for thing in things])
+        if vectors.ndim > 2 or not things:
+            raise errors.ShapeError(f"`{name}` have the shape {vectors.shape}; expected one vector for each.")
+        return vectors.reshape(len(things), -1)
 
     @cached_property
     def _value_numbers(self) -> Floats | None:
@@ -394,29 +391,12 @@ class Lookup:
 
     def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
         """The queries, and whether there are several: rows of a matrix, or a list of non-vectors."""
-        is_list = isinstance(query, (list, tuple))
-        if not self._keys_are_vectors:
-            many = isinstance(query, list)
-        elif hasattr(query, "ndim"):
-            many = query.ndim == 2
-        elif are_numbers(self.keys):
-            many = is_list and are_numbers(query)
-        else:
-            many = is_list and bool(query) and not any(map(validate.is_number, query))
+        many = _axes(query) > _axes(self.keys[0]) if self._keys_are_vectors else isinstance(query, list)
         return (tuple(query), True) if many else ((query,), False)
 
     def _query_vectors(self, queries: Sequence[Any]) -> Floats:
         """(query, component), as long as the keys."""
-        width = self._vectors.shape[1]
-        if self._to_vector is not None:
-            for query in queries if self.by_spelling else ():
-                if not isinstance(query, str):
-                    raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
-            vectors = embed_all("queries", queries, self._to_vector)
-        elif are_vectors(queries) or are_numbers(queries):
-            vectors = numbers_of("queries", queries).reshape(len(queries), -1)
-        else:
-            raise errors.TypeProblem(f"`query` is {queries[0]!r}; expected {width} numbers, as the keys are.")
+        vectors, width = self._embedded("queries", queries), self._vectors.shape[1]
         if vectors.shape[1] != width:
             raise errors.ShapeError(
                 f"`query` has {vectors.shape[1]} components, `keys` have {width}.\nQueries and keys need equally many."
@@ -426,10 +406,16 @@ class Lookup:
     def _answer(
         self, kind: Any, queries: tuple[Any, ...], many: bool, values: list[Any], weights: Floats, notes: list[str]
     ) -> Answer:
-        if not many:
-            return Answer(kind, queries, self.keys, values[0], weights[0], tuple(notes))
-        value = values if self._value_numbers is None else np.array(values)
-        return Answer(kind, queries, self.keys, value, weights, tuple(notes))
+        value: Any = values[0] if not many else values if self._value_numbers is None else np.array(values)
+        shown_weights = weights if many else weights[0]
+        return Answer(kind, queries, self.keys, self.values, value, shown_weights, tuple(notes))
+
+
+def _axes(thing: Any) -> int:
+    """How deep numbers are nested."""
+    if hasattr(thing, "ndim"):
+        return int(thing.ndim)
+    return 1 + _axes(thing[0]) if isinstance(thing, (list, tuple)) and thing else 0
 
 
 def _are_equal(key: Any, query: Any) -> bool:
@@ -448,6 +434,42 @@ def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(full, enumerate(value))
         else:
             yield full, value
+
+
+# From a file and a command line
+
+
+def lookup_of(content: Any, source: str, similarity: Any = None, temperature: float | None = None) -> Lookup:
+    """The dictionary of a JSON file: an object, or one with the lists "keys" and "values".
+
+    source   what the content is called in errors
+    """
+    keys, values = content, None
+    if isinstance(content, dict) and isinstance(content.get("keys"), list) and isinstance(content.get("values"), list):
+        keys, values = content["keys"], content["values"]
+    elif not isinstance(content, dict):
+        raise errors.OptionError(
+            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, '
+            'or one with "keys" and "values".'
+        )
+    if not keys:
+        raise errors.OptionError(f"{source} holds no keys, so there is nothing to look up.")
+    return lookup(keys, values, similarity=similarity, temperature=temperature)
+
+
+def query_of(text: str, dictionary: Lookup) -> Any:
+    """The query as a text, a vector or a number, like the keys."""
+    if all(isinstance(key, str) for key in dictionary.keys):
+        return text
+    numbers = ",".join(re.split(r"[,;\s]+", text.strip().strip("[]").strip()))
+    try:
+        content = json.loads(f"[{numbers}]")
+    except json.JSONDecodeError:
+        content = []
+    if not content or (len(content) > 1 and not isinstance(dictionary.keys[0], list)):
+        expected = 'numbers like the keys, as in "[0.3, 1.2, 4]"'
+        raise errors.OptionError(f"The keys are vectors or numbers, and the query is {text!r}; expected {expected}.")
+    return content if isinstance(dictionary.keys[0], list) else content[0]
 
 
 # The lesson

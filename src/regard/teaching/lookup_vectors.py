@@ -61,12 +61,11 @@ def numbers_of(name: str, things: Sequence[Any]) -> Floats:
     return array
 
 
-def embed_all(name: str, things: Sequence[Any], embed: Embed) -> Floats:
-    """The vectors, (item, component)."""
-    vectors = numbers_of(name, [embed(thing) for thing in things])
-    if vectors.ndim != 2:
-        raise errors.ShapeError(f"`embed` gave shape {vectors.shape[1:]} for each key; expected one vector for each.")
-    return vectors
+def as_numbers(thing: Any) -> Any:
+    """A vector or a number as it is."""
+    if not (validate.is_number(thing) or _is_vector(thing)):
+        raise errors.TypeProblem(f"`query` is {thing!r}; expected numbers, as the keys are.")
+    return thing
 
 
 def embed_by_model(text: Any) -> Any:
@@ -113,7 +112,9 @@ class Spelling:
         distinct = dict.fromkeys(piece for key in keys for piece in pieces(key))
         self.index = {piece: at for at, piece in enumerate(distinct)}
 
-    def __call__(self, text: str) -> Floats:
+    def __call__(self, text: Any) -> Floats:
+        if not isinstance(text, str):
+            raise errors.TypeProblem(f"`query` is {text!r}; expected a text, as the keys are.")
         counts = pieces(text)
         vector = np.zeros(len(self.index) + 1)
         for piece in counts.keys() & self.index.keys():

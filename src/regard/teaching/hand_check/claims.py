@@ -130,9 +130,9 @@ def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
     def size(*names: str) -> int:
         for name in names:
             if name in inputs.matrices:
-                return inputs.matrices[name].shape[1] // (1 if name == "W_O" else inputs.heads)
+                return int(inputs.matrices[name].shape[1]) // (1 if name == "W_O" else inputs.heads)
             if name in inputs.parts:
-                return inputs.parts[name].shape[-1]
+                return int(inputs.parts[name].shape[-1])
             for cell in document.of(name):
                 if len(cell.labels) == len(AXES.get(name, ())) and isinstance(cell.labels[-1], Index):
                     return cell.labels[-1].length

@@ -272,9 +272,9 @@ def exactly(value: float, number: Written) -> str:
 def not_a_number(where: str, raw: object) -> OptionError:
     """Something else where a number is expected."""
     what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
-    return OptionError(f"{where}: {shown(raw)} is {what}.\nWrite it as 0.5 or −2, or leave it out.")
+    return OptionError(f"{where}: {shown(raw)} is {what}; expected one such as 0.5 or −2.")
 
 
 def not_finite(where: str, raw: object) -> OptionError:
     """NaN, ∞, or a number that overflows."""
-    return OptionError(f"{where}: {shown(raw)} is not a finite number.\nOnly a masked score may be −∞.")
+    return OptionError(f"{where}: {shown(raw)} is not a finite number; only a masked score may be −∞.")
