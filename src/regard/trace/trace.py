@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from regard import validate
 from regard.arrays import Array, numpy_of
+from regard.errors import OptionError, did_you_mean
 from regard.notebook import InNotebooks
 from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
-from regard.trace.steps import Steps, last_stage, own_key_of, query_label, read_only, row_of, weighted_values_of
+from regard.trace.steps import (
+    NAMES,
+    Origin,
+    Step,
+    last_stage,
+    own_key_of,
+    query_label,
+    read_only,
+    row_of,
+    weighted_values_of,
+)
 from regard.trace.why import Why, why
 
 STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
@@ -22,7 +33,7 @@ FEW = 1000  # keys up to which the printed terms are added up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Steps, InNotebooks):
+class Trace(InNotebooks):
     """Every step of attention over one sequence. Input arrays are referred to, not copied.
 
     >>> from regard.attention import Attention
@@ -35,6 +46,64 @@ class Trace(Steps, InNotebooks):
     >>> print(trace.why("score", query="cat", key="sat"))
     [0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2
     """
+
+    words: tuple[str, ...]  # of the keys
+    query_words: tuple[str, ...]
+    steps: tuple[Step, ...]  # in the order of NAMES
+    note: str | None = None
+    first_query: int = 0  # position of the first query of this trace among all queries
+    own_key: int | None = 0  # key of the first query; None if queries are not among the keys
+    origin: Origin = field(default_factory=Origin)
+    source: Source = field(default_factory=Source)
+
+    def __getitem__(self, name: str) -> Array:
+        """The numbers of one step."""
+        return self.step(name).array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def step(self, name: str) -> Step:
+        """One step, by name.
+
+        >>> step = trace.step("scaled")
+        >>> step.formula, step.axes
+        ('scaled = score / √d_k', ('head', 'query', 'key'))
+        """
+        for step in self.steps:
+            if step.name == name:
+                return step
+        there = f"The steps: {', '.join(self.names)}."
+        if name in NAMES:
+            raise OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
+        raise OptionError(f"There is no step {name!r}.{did_you_mean(name, self.names)}\n{there}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps, in order.
+
+        >>> trace.names
+        ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
+        """
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def heads(self) -> int:
+        """The number of heads.
+
+        >>> trace.heads
+        1
+        """
+        return int(self["weight"].shape[0])
+
+    @property
+    def head_dim(self) -> int:
+        """The number of components of queries and keys, d_k.
+
+        >>> trace.head_dim
+        4
+        """
+        return int(self["query"].shape[-1])
 
     def noted(self, note: str | None, source: Source | None = None) -> Trace:
         """The same trace with a note for people, and with the source that files name, if one is given.
@@ -102,7 +171,7 @@ class Trace(Steps, InNotebooks):
 # The step table of the slides: for one query, one row per key
 
 
-def _table(trace: Steps, row: int, head: int) -> Table:
+def _table(trace: Trace, row: int, head: int) -> Table:
     """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
 
     q and sum are in the row of the query, or in the first row if the query is not among the keys. A masked key has
@@ -124,7 +193,8 @@ def _table(trace: Steps, row: int, head: int) -> Table:
     for name in trace.names:
         if name in ("score", "scaled", *STAGE_COLUMNS):
             stage = numpy_of(trace[name][head, row])
-            heading = {"score": "score", "scaled": _scaled_heading(trace), **STAGE_COLUMNS}[name]
+            by = "/√d_k" if trace.origin.is_root else f"·{trace.origin.scale:.4g}"
+            heading = {"score": "score", "scaled": f"score{by}", **STAGE_COLUMNS}[name]
             columns.append(Column(heading, "number", digits_for(stage)))
             cells.append(stage.tolist())
     columns += [
@@ -133,7 +203,9 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         Column("sum", "vector", fine),
     ]
     hidden = np.isneginf(numpy_of(trace[last_stage(trace)][head, row]))
-    cells += [_seen(weights.tolist(), hidden), _seen(weighted, hidden), _only(output, asking, count)]
+    for part in (weights.tolist(), weighted):
+        cells += [[None if is_hidden else cell for cell, is_hidden in zip(part, hidden, strict=True)]]
+    cells.append(_only(output, asking, count))
     return Table(
         _title(trace, row, head),
         tuple(columns),
@@ -144,7 +216,7 @@ def _table(trace: Steps, row: int, head: int) -> Table:
     )
 
 
-def source_in_words(trace: Steps, head: int | None = None) -> str:
+def source_in_words(trace: Trace, head: int | None = None) -> str:
     """Where the numbers come from, of one head or of all."""
     source = trace.source
     numbers = source.heads or (tuple(range(trace.heads)) if trace.heads > 1 else ())
@@ -152,30 +224,18 @@ def source_in_words(trace: Steps, head: int | None = None) -> str:
     return provenance(source.name, heads=heads, text=source.text or " ".join(trace.words))
 
 
-def _scaled_heading(trace: Steps) -> str:
-    """The heading of scaled scores: what they are divided or multiplied by."""
-    if trace.origin.is_root:
-        return "score/√d_k"
-    return f"score·{trace.origin.scale:.4g}"
-
-
-def _seen(cells: Any, hidden: Any) -> list[Any]:
-    """The cells, None for hidden keys."""
-    return [None if is_hidden else cell for cell, is_hidden in zip(cells, hidden, strict=True)]
-
-
 def _only(vector: Any, place: int, count: int) -> list[Any]:
     """A vector in one row, None in the others."""
     return [vector if row == place else None for row in range(count)]
 
 
-def _title(trace: Steps, row: int, head: int) -> str:
+def _title(trace: Trace, row: int, head: int) -> str:
     of_head = f", head {head}" if trace.heads > 1 else ""
     root = f", √d_k = {trace.head_dim**0.5:.3g}" if trace.origin.is_root else ""
     return f"Query {query_label(trace, row)}{of_head}: d_k = {trace.head_dim}{root}"
 
 
-def _notes(trace: Steps, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
+def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
     notes = [] if trace.note is None else [trace.note]
     if trace.origin.sinks is not None:
         share = max(0.0, 1 - float(weights.sum()))
