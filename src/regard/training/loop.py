@@ -274,15 +274,15 @@ class TrainingRun:
         saved = checkpoint.read(out, self._tensors(), self._settings(), len(self.task.levels))
         if saved is None:
             return
-        state = saved.state
+        tensors, state, self.record = saved
         with torch.no_grad():
             for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
-                tensor.copy_(torch.from_numpy(saved.tensors[f"model.{name}"]))
-                moments.exp_avg.copy_(torch.from_numpy(saved.tensors[f"exp_avg.{name}"]))
-                moments.exp_avg_sq.copy_(torch.from_numpy(saved.tensors[f"exp_avg_sq.{name}"]))
+                tensor.copy_(torch.from_numpy(tensors[f"model.{name}"]))
+                moments.exp_avg.copy_(torch.from_numpy(tensors[f"exp_avg.{name}"]))
+                moments.exp_avg_sq.copy_(torch.from_numpy(tensors[f"exp_avg_sq.{name}"]))
                 moments.step.fill_(state.step)
         self.step, self.level, self.running = state.step, state.level, state.running
-        self.losses, self.record = state.losses, saved.record
+        self.losses = state.losses
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
