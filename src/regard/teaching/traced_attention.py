@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class Traced:
 
     inputs: Inputs
     note: str | None
-    explain: Callable[[Any], Trace]  # of one query, by word or position; of all with None
+    source: Source
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -65,10 +65,19 @@ class Traced:
         """The number of heads."""
         return self.inputs.heads
 
+    def explain(self, query: Any = None) -> Trace:
+        """The steps of one query, by word or position; of all with None. W is written as the convention says."""
+        trace = _of_parts(self.inputs, query) if self.inputs.x is None else _of_layer(self.inputs, query)
+        trace = trace.noted(self.note, self.source)
+        if self.inputs.product == PRODUCTS[0]:
+            return trace
+        steps = tuple(replace(step, formula=written_formula(step.formula, self.inputs)) for step in trace.steps)
+        return replace(trace, steps=steps, origin=replace(trace.origin, product=self.inputs.product))
+
     def whole(self) -> Trace:
         """All steps of all queries."""
         try:
-            return self.explain(None)
+            return self.explain()
         except TooLarge:
             raise OptionError(
                 f"All steps of {len(self.words):,} words take too much memory: choose one with --query WORD."
@@ -76,30 +85,26 @@ class Traced:
 
     def given(self, *, whole: bool) -> list[Table]:
         """Tables of what the steps start from; with `whole`, all of it exactly, for `regard check` to recompute."""
-        inputs = self.inputs
+        inputs, position = self.inputs, self.inputs.position
         tables = [_settings(inputs)] if whole else []
-        if inputs.x is not None and (whole or inputs.has_matrices or inputs.position is not None):
-            tables.append(
-                _vectors("Embeddings", "x" if inputs.position is None else "embedding", inputs.words, inputs.x)
-            )
-            if inputs.position is not None:
-                tables.append(_vectors("Positions", "position", inputs.words, inputs.position, whole=whole))
-                total = inputs.x + inputs.position
-                tables.append(
-                    _vectors("x = embedding + position", "embedding + position", inputs.words, total, whole=whole)
-                )
+        if inputs.x is not None and (whole or inputs.has_matrices or position is not None):
+            words = inputs.words
+            tables.append(_vectors("Embeddings", "x" if position is None else "embedding", words, inputs.x))
+            if position is not None:
+                tables.append(_vectors("Positions", "position", words, position, whole=whole))
+                title, name = "x = embedding + position", "embedding + position"
+                tables.append(_vectors(title, name, words, inputs.x + position, whole=whole))
             if inputs.context is not None:
                 tables.append(_vectors("Context", "context", inputs.key_words, inputs.context))
         largest = max((len(matrix) for matrix in inputs.matrices.values()), default=0)
         if inputs.has_matrices and (whole or largest <= MOST_ROWS):
             tables += _weights(inputs)
         for step, part in inputs.parts.items() if whole else ():
-            words = inputs.words if step == "query" else inputs.key_words
+            labels = inputs.labels["query" if step == "query" else "key"]
             for head, vectors in enumerate(part):
                 name = step[0] if inputs.heads == 1 else f"{step[0]}, head {head}"
-                rows = tuple(zip(numbered(words), vectors, strict=True))
-                columns = Column(name, "word"), Column("numbers", "vector", exact_digits(part))
-                tables.append(Table(f"{name}: {len(words)} × {part.shape[-1]}", columns, rows))
+                title = f"{name}: {len(labels)} × {part.shape[-1]}"
+                tables.append(_table(title, name, labels, {"numbers": vectors}, exact_digits(part)))
         return tables
 
 
@@ -158,28 +163,20 @@ def traced(
         inputs.mask = parse_mask(inputs.mask_text)
     if inputs.mask is not None:
         check_positions(inputs.mask, len(inputs.words), len(inputs.key_words))
-    explain = _explainer(inputs)
-    return Traced(inputs, note, lambda query: _as_written(explain(query).noted(note, Source(made)), inputs))
+    return Traced(inputs, note, Source(made))
 
 
 def _add_positions(inputs: Inputs, kind: str) -> str:
     """Set the positions of the words; what a note says of them."""
     if kind != "sinusoidal":
         raise OptionError(f"`positions` is {kind!r}; expected sinusoidal. `regard positions` shows other kinds.")
-    if inputs.x is None or inputs.context is not None:
-        raise OptionError("`positions` are added to the embeddings of one text: leave out the context, or q, k and v.")
-    if inputs.position is not None:
-        raise OptionError("`positions`: these embeddings come with positions of their own.")
+    if inputs.x is None or inputs.context is not None or inputs.position is not None:
+        raise OptionError(
+            "`positions` are added to the embeddings of one text: leave out the context, q, k and v, or positions of "
+            "their own."
+        )
     inputs.position = sinusoidal(*inputs.x.shape)
     return " Positions are sinusoidal: x = embedding + position."
-
-
-def _as_written(trace: Trace, inputs: Inputs) -> Trace:
-    """The trace with the matrices in its formulas and exports written as the convention says."""
-    if inputs.product == PRODUCTS[0]:
-        return trace
-    steps = tuple(replace(step, formula=written_formula(step.formula, inputs)) for step in trace.steps)
-    return replace(trace, steps=steps, origin=replace(trace.origin, product=inputs.product))
 
 
 def written_formula(formula: str, inputs: Inputs) -> str:
@@ -202,11 +199,8 @@ def _document(content: Any, source: str) -> Document:
 
 
 def _is_flat(vector: Any) -> bool:
-    return (
-        isinstance(vector, list)
-        and bool(vector)
-        and not any(isinstance(number, (list, dict, str)) for number in vector)
-    )
+    is_list = isinstance(vector, list) and bool(vector)
+    return is_list and not any(isinstance(number, (list, dict, str)) for number in vector)
 
 
 # Inputs
@@ -219,16 +213,14 @@ def _from_document(document: Document, words: Sequence[str] | None, seed: int | 
     if inputs.misfits:
         misfit = inputs.misfits[0]
         raise OptionError(f"{document.source}: {misfit.step} is {misfit.came}, but {misfit.because}.")
+    if seed is not None and (inputs.x is None or inputs.has_matrices):
+        raise OptionError("`seed` is for random weights; here they are given.")
     if inputs.x is None:
         missing = [step for step in PROJECTIONS if step not in inputs.parts or np.isnan(inputs.parts[step]).any()]
         if missing:
             raise OptionError(f"{document.source} holds no {missing[0]} for every word; expected q, k and v.")
-        if seed is not None:
-            raise OptionError("`seed` is for random weights; q, k and v are given.")
         return inputs, "Queries, keys and values typed by hand."
     if inputs.has_matrices:
-        if seed is not None:
-            raise OptionError("`seed` is for random weights; the file has its own.")
         return inputs, f"Typed by hand. {product_note(inputs)}; I for a W that is not given."
     if seed is not None:
         width, context = inputs.x.shape[1], inputs.context
@@ -336,68 +328,45 @@ def mixing_matrix(width: int, heads: int, seed: Seed) -> Numbers:
 # Steps
 
 
-def _explainer(inputs: Inputs) -> Callable[[Any], Trace]:
-    scale = None if inputs.divisor is None else 1 / inputs.divisor
-    if inputs.x is None:
-        return _of_parts(inputs, scale)
-    x, context, words = inputs.x, inputs.context, inputs.words
-    linear = {name: Linear.from_matrix(matrix) for name, matrix in inputs.matrices.items()}
-    for name in ("W_q", "W_v"):
-        if linear[name].outputs % inputs.heads:
-            raise OptionError(
-                f"{name} has {linear[name].outputs} columns: {inputs.heads} heads cannot share them evenly."
-            )
-    w_o = linear.get("W_O")
-    layer = MultiHead(linear["W_q"], linear["W_k"], linear["W_v"], w_o, heads=inputs.heads, scale=scale)
-
-    def explain(query: Any) -> Trace:
-        context_words = None if context is None else inputs.key_words
-        trace: Trace = layer.explain(
-            x if inputs.position is None else x + inputs.position,
-            context,
-            query=query,
-            mask=inputs.mask,
-            words=words,
-            context_words=context_words,
-        )
-        return trace if inputs.position is None else _with_positions(trace, inputs)
-
-    return explain
-
-
-def _with_positions(trace: Trace, inputs: Inputs) -> Trace:
-    """The trace of x = embedding + position, with both before it."""
+def _of_layer(inputs: Inputs, query: Any) -> Trace:
+    """From embeddings, with positions added if there are any."""
     assert inputs.x is not None
-    assert inputs.position is not None
+    linear = {name: Linear.from_matrix(matrix) for name, matrix in inputs.matrices.items()}
+    scale = None if inputs.divisor is None else 1 / inputs.divisor
+    layer = MultiHead(linear["W_q"], linear["W_k"], linear["W_v"], linear.get("W_O"), heads=inputs.heads, scale=scale)
+    x = inputs.x if inputs.position is None else inputs.x + inputs.position
+    context_words = None if inputs.context is None else inputs.key_words
+    trace: Trace = layer.explain(
+        x, inputs.context, query=query, mask=inputs.mask, words=inputs.words, context_words=context_words
+    )
+    if inputs.position is None:
+        return trace
     first, *others = trace.steps
-    embedding = replace(first, source=inputs.x)
-    positioned = Step("positioned", inputs.x + inputs.position, first.axes, "x = embedding + position")
+    positioned = Step("positioned", x, first.axes, "x = embedding + position")
     parts = {**trace.origin.parts, "positioned": Sum(inputs.x, inputs.position)}
-    return replace(trace, steps=(embedding, positioned, *others), origin=replace(trace.origin, parts=parts))
+    steps = (replace(first, source=inputs.x), positioned, *others)
+    return replace(trace, steps=steps, origin=replace(trace.origin, parts=parts))
 
 
-def _of_parts(inputs: Inputs, scale: float | None) -> Callable[[Any], Trace]:
-    """Queries, keys and values as given, each (head, word, head_dim)."""
+def _of_parts(inputs: Inputs, query: Any) -> Trace:
+    """From queries, keys and values as given, each (head, word, head_dim)."""
+    scale = None if inputs.divisor is None else 1 / inputs.divisor
     attention = Attention(inputs.parts["query"], inputs.parts["key"], mask=inputs.mask, scale=scale)
+    query_words = inputs.words if inputs.is_cross else None
+    values, words = inputs.parts["value"], inputs.key_words
+    trace: Trace = attention.explain(values, query=query, words=words, query_words=query_words)
     matrix = inputs.matrices.get("W_O")
-    through = None if matrix is None else Linear.from_matrix(matrix)
-
-    def explain(query: Any) -> Trace:
-        query_words = inputs.words if inputs.is_cross else None
-        values, words = inputs.parts["value"], inputs.key_words
-        trace: Trace = attention.explain(values, query=query, words=words, query_words=query_words)
-        if inputs.heads == 1 and through is None:
-            return trace
-        rows = trace["output"].swapaxes(0, 1).reshape(len(trace.query_words), -1)
-        axes = ("query", "width")
-        steps = [Step("concatenated", rows, axes, "concatenated = the outputs of all heads, side by side")]
-        parts = dict(trace.origin.parts)
-        if through is not None:
-            steps.append(Step("projected", through(rows), axes, "projected = concatenated · W_O"))
-            parts["projected"] = Projection(rows, through, "O")
-        return replace(trace, steps=(*trace.steps, *steps), origin=replace(trace.origin, parts=parts))
-
-    return explain
+    if inputs.heads == 1 and matrix is None:
+        return trace
+    rows = trace["output"].swapaxes(0, 1).reshape(len(trace.query_words), -1)
+    axes = ("query", "width")
+    steps = [Step("concatenated", rows, axes, "concatenated = the outputs of all heads, side by side")]
+    parts = dict(trace.origin.parts)
+    if matrix is not None:
+        through = Linear.from_matrix(matrix)
+        steps.append(Step("projected", through(rows), axes, "projected = concatenated · W_O"))
+        parts["projected"] = Projection(rows, through, "O")
+    return replace(trace, steps=(*trace.steps, *steps), origin=replace(trace.origin, parts=parts))
 
 
 # What the steps start from, as tables
@@ -425,10 +394,9 @@ def _settings(inputs: Inputs) -> Table:
 
 
 def _vectors(title: str, name: str, words: Sequence[str], vectors: Numbers, *, whole: bool = True) -> Table:
-    rows = tuple(zip(numbered(words), vectors, strict=True))
     digits = exact_digits(vectors)
-    columns = Column("Word", "word"), Column(name, "vector", digits if whole else min(digits, 2))
-    return Table(f"{title}: {vectors.shape[0]} × {vectors.shape[1]}", columns, rows)
+    title = f"{title}: {vectors.shape[0]} × {vectors.shape[1]}"
+    return _table(title, "Word", numbered(words), {name: vectors}, digits if whole else min(digits, 2))
 
 
 def _weights(inputs: Inputs) -> list[Table]:
@@ -437,22 +405,26 @@ def _weights(inputs: Inputs) -> list[Table]:
         return []
     source = "x" if inputs.context is None else "context"
     formulas = {"W_q": "q = x · W_q", "W_k": f"k = {source} · W_k", "W_v": f"v = {source} · W_v"}
-    groups: dict[int, list[str]] = {}
+    formulas["W_O"] = "projected = concatenated · W_O"
+    groups: dict[tuple[bool, int], dict[str, Numbers]] = {}  # W_O, and the number of rows
     for name in (name for name in formulas if name in inputs.matrices):
-        groups.setdefault(len(inputs.in_convention(inputs.matrices[name])), []).append(name)
-    tables = [_weight_table(inputs, names, ", ".join(formulas[name] for name in names)) for names in groups.values()]
-    if "W_O" in inputs.matrices:
-        tables.append(_weight_table(inputs, ["W_O"], "projected = concatenated · W_O"))
+        matrix = inputs.in_convention(inputs.matrices[name])
+        groups.setdefault((name == "W_O", len(matrix)), {})[name] = matrix
+    where = "side by side in the columns" if inputs.product == PRODUCTS[0] else "below each other in the rows"
+    tables = []
+    for (is_output, rows), matrices in groups.items():
+        formula = written_formula(", ".join(formulas[name] for name in matrices), inputs)
+        shapes = ", ".join(f"{name} {rows} × {matrix.shape[1]}" for name, matrix in matrices.items())
+        share = "" if inputs.heads == 1 or is_output else f"; {inputs.heads} heads, {where}"
+        tables.append(_table(f"{formula}: {shapes}{share}", "Row", map(str, range(1, rows + 1)), matrices))
     return tables
 
 
-def _weight_table(inputs: Inputs, names: Sequence[str], formula: str) -> Table:
-    matrices = [inputs.in_convention(inputs.matrices[name]) for name in names]
-    shapes = ", ".join(
-        f"{name} {matrix.shape[0]} × {matrix.shape[1]}" for name, matrix in zip(names, matrices, strict=True)
-    )
-    columns = [Column(name, "vector", exact_digits(matrix)) for name, matrix in zip(names, matrices, strict=True)]
-    rows = tuple(zip(map(str, range(1, len(matrices[0]) + 1)), *matrices, strict=True))
-    where = "side by side in the columns" if inputs.product == PRODUCTS[0] else "below each other in the rows"
-    share = "" if inputs.heads == 1 or names == ["W_O"] else f"; {inputs.heads} heads, {where}"
-    return Table(f"{written_formula(formula, inputs)}: {shapes}{share}", (Column("Row", "word"), *columns), rows)
+def _table(
+    title: str, label: str, labels: Iterable[str], columns: Mapping[str, Numbers], digits: int | None = None
+) -> Table:
+    """Vectors by their label; with all their digits, unless these are given."""
+    vectors = [
+        Column(name, "vector", exact_digits(matrix) if digits is None else digits) for name, matrix in columns.items()
+    ]
+    return Table(title, (Column(label, "word"), *vectors), tuple(zip(labels, *columns.values(), strict=True)))
