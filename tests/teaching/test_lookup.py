@@ -9,8 +9,7 @@ import pytest
 
 from regard import errors
 from regard.attention import Attention
-from regard.teaching.lookup import KEYS, QUERIES, VALUES, lookup, lookup_lesson
-from regard.teaching.lookup_vectors import Spelling, pieces
+from regard.teaching.lookup import KEYS, QUERIES, VALUES, Spelling, lookup, lookup_lesson, pieces
 
 from ..models.conftest import cache, minilm_path  # noqa: F401 - fixtures
 
