@@ -24,9 +24,8 @@ from regard.tables import printed_number
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import read_mapping
 from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Place, Product, inputs_of, parse_product
-from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS
+from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS, WITH_HEAD
 from regard.teaching.hand_check.steps import solve
-from regard.trace.labels import numbered
 
 SENTENCES = (("The", "cat", "sat"), ("we", "like", "tea"), ("birds", "can", "fly"), ("Anna", "reads", "books"))
 PAIRS = ((("le", "chat"), ("the", "cat", "sleeps")), (("wir", "lesen"), ("we", "read", "books")))
@@ -203,9 +202,12 @@ class ExerciseTask:
 
     def boxes(self, step: str) -> list[Box]:
         """Every number of a step that is asked for."""
-        axis = AXES[step].index("query") + (step not in HEADLESS) if "query" in AXES[step] else None
-        cells = np.ndindex(self.solution[step].shape)
-        return [Box(step, cell) for cell in cells if None in (axis, self.query) or cell[axis] == self.query]  # type: ignore[index]
+        axes = WITH_HEAD[step]
+        return [
+            Box(step, place)
+            for place in np.ndindex(self.solution[step].shape)
+            if self.query is None or "query" not in axes or place[axes.index("query")] == self.query
+        ]
 
     def may_be_blank(self, box: Box) -> bool:
         """Whether a number is needless: of a key that the query may not see, all but the masked score."""
@@ -226,43 +228,35 @@ class ExerciseTask:
         return Sheet(title, self.student, blocks, {box: in_digits(self.number(box)) for box in boxes})
 
     def _given(self) -> Iterator[Block]:
-        inputs = self.inputs
+        inputs, labels = self.inputs, self.inputs.labels
         settings = [("student", self.student), ("heads", str(inputs.heads))]
         if inputs.has_matrices:
             settings.append(("product", inputs.product))
         yield Block("", ("Setting", "value"), tuple(settings), is_given=True)
-        for name, words, vectors in (
-            ("x", inputs.words, inputs.x),
-            ("context", inputs.key_words, inputs.context),
-            ("position", inputs.words, inputs.position),
+        for name, axis, vectors in (
+            ("x", "query", inputs.x),
+            ("context", "key", inputs.context),
+            ("position", "query", inputs.position),
         ):
             if vectors is not None:
-                yield _matrix_block(f"Given: {name}", name, words, vectors)
+                yield _matrix_block(f"Given: {name}", name, labels[axis], vectors)
         for name in inputs.matrices if inputs.has_matrices else ():
             matrix = inputs.in_convention(inputs.matrices[name])
-            rows, columns = matrix.shape
-            caption = f"Given: {name}, {rows} × {columns}"
-            yield _matrix_block(caption, name, [str(row + 1) for row in range(rows)], matrix)
+            rows = [str(row + 1) for row in range(len(matrix))]
+            yield _matrix_block(f"Given: {name}, {len(matrix)} × {matrix.shape[1]}", name, rows, matrix)
+        asked = slice(None) if self.query is None else slice(self.query, self.query + 1)
         for step, part in inputs.parts.items():
-            words = inputs.words if step == "query" else inputs.key_words
+            axis, rows_of_step = ("query", asked) if step == "query" else ("key", slice(None))
             for head, vectors in enumerate(part):
-                if self.query is None or step != "query":
-                    yield _matrix_block(f"Given: {step}", self._name(step, head), words, vectors)
-                else:
-                    rows = vectors[self.query : self.query + 1]
-                    yield _matrix_block(f"Given: {step}", self._name(step, head), [self._query_word], rows)
+                words, name = labels[axis][rows_of_step], self._name(step, head)
+                yield _matrix_block(f"Given: {step}", name, words, vectors[rows_of_step])
         if inputs.output_gradient is not None:
-            rows = inputs.output_gradient[0] if self.query is None else inputs.output_gradient[0][[self.query]]
-            words = inputs.words if self.query is None else (self._query_word,)
-            yield _matrix_block("Given: the gradient of the loss with respect to the sum z", "dL/dz", words, rows)
+            caption = "Given: the gradient of the loss with respect to the sum z"
+            yield _matrix_block(caption, "dL/dz", labels["query"][asked], inputs.output_gradient[0][asked])
         visible = inputs.visible()
         if visible is not None:
-            heading = ("mask", *numbered(inputs.key_words))
-            cells = [[str(int(cell)) for cell in row] for row in visible]
-            labelled = zip(numbered(inputs.words), cells, strict=True)
-            yield Block(
-                "Given: the mask, 1 where a query may see a key", heading, tuple((w, *c) for w, c in labelled), True
-            )
+            caption = "Given: the mask, 1 where a query may see a key"
+            yield _matrix_block(caption, "mask", labels["query"], visible, labels["key"])
 
     @property
     def _query_word(self) -> str:
@@ -278,28 +272,25 @@ class ExerciseTask:
                 yield self._table(in_table)
             if step in in_table:
                 continue
-            by_row: dict[tuple[int, int], list[Box]] = {}
+            by_head: dict[int, dict[int, list[Box]]] = {}
             for box in self.boxes(step):
-                head, row = (0, box.place[0]) if step in HEADLESS else (box.place[0], box.place[1])
-                by_row.setdefault((head, row), []).append(box)
-            for head in sorted({head for head, _ in by_row}):
-                rows = [(row, boxes) for (of_head, row), boxes in by_row.items() if of_head == head]
+                head, row = (0, box.place[0]) if step in HEADLESS else box.place[:2]
+                by_head.setdefault(head, {}).setdefault(row, []).append(box)
+            for head, by_row in by_head.items():
                 words = self.inputs.labels[AXES[step][0]]
-                columns = [str(at + 1) for at in range(len(rows[0][1]))]
-                columns = self.inputs.labels["key"] if step in PER_KEY else columns
-                heading = (self._name(step, head), *columns)
-                cells: tuple[tuple[str | Box, ...], ...] = tuple((words[row], *boxes) for row, boxes in rows)
-                yield Block(self._formula(step), heading, cells)
+                columns = [str(column + 1) for column in range(len(next(iter(by_row.values()))))]
+                heading = (self._name(step, head), *(self.inputs.labels["key"] if step in PER_KEY else columns))
+                rows = tuple((words[row], *boxes) for row, boxes in by_row.items())
+                yield Block(self._formula(step), heading, rows)
 
     def _table(self, steps: Sequence[str]) -> Block:
         """The steps of one query, a row per key."""
-        heading, cells = ["Word"], [[word] for word in self.inputs.labels["key"]]
-        rows: list[list[str | Box]] = [[*row] for row in cells]
+        heading = ["Word"]
+        rows: list[list[str | Box]] = [[word] for word in self.inputs.labels["key"]]
         for step in steps:
-            size = self.solution[step].shape[-1] if step == "weighted_value" else 1
-            heading += [
-                f"{HEADINGS[step]}_{at + 1}" if step == "weighted_value" else HEADINGS[step] for at in range(size)
-            ]
+            size = self.solution[step].shape[-1]
+            components = [f"{HEADINGS[step]}_{at + 1}" for at in range(size)]
+            heading += components if step == "weighted_value" else [HEADINGS[step]]
             for box in self.boxes(step):
                 rows[box.place[2]].append(box)
         return Block(f"Query {self._query_word}", tuple(heading), tuple(map(tuple, rows)))
@@ -320,13 +311,13 @@ def in_digits(number: float, decimals: int = DECIMALS) -> str:
     return printed_number(number, 0 if is_whole else decimals)
 
 
-def _matrix_block(caption: str, name: str, words: Sequence[str], numbers: Numbers) -> Block:
-    heading = (name, *(str(at + 1) for at in range(numbers.shape[1])))
-    rows = [
-        (word, *(printed_number(number, 0) for number in row))
-        for word, row in zip(numbered(words), numbers, strict=True)
-    ]
-    return Block(caption, heading, tuple(rows), is_given=True)
+def _matrix_block(
+    caption: str, name: str, labels: Sequence[str], numbers: Any, columns: Sequence[str] | None = None
+) -> Block:
+    heading = (name, *(columns or (str(at + 1) for at in range(numbers.shape[1]))))
+    cells = [[printed_number(number, 0) for number in row] for row in numbers]
+    rows = tuple((label, *row) for label, row in zip(labels, cells, strict=True))
+    return Block(caption, heading, rows, is_given=True)
 
 
 # Exercises for all students

@@ -21,12 +21,12 @@ from regard.teaching.hand_check.claims import Claim, Claims, claims_of, infer_ma
 from regard.teaching.hand_check.formats import read
 from regard.teaching.hand_check.inputs import Numbers, Place, inputs_of
 from regard.teaching.hand_check.notation import (
-    AXES,
     HEADLESS,
     MOST_DIGITS,
     PER_KEY,
     SPELLING_OF,
     STEPS,
+    WITH_HEAD,
     are_same,
     exactly,
     nearness,
@@ -294,8 +294,8 @@ class Judge:
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
         """The shape of a step that nothing before it determines."""
         sizes = {"head": self.inputs.heads, "query": len(self.inputs.words), "key": len(self.inputs.key_words)}
-        axes = AXES[step] if step in HEADLESS else ("head", *AXES[step])
-        return tuple(sizes.get(axis) or max(claim.place[at] for claim in claims) + 1 for at, axis in enumerate(axes))
+        longest = [max(numbers) + 1 for numbers in zip(*(claim.place for claim in claims), strict=True)]
+        return tuple(sizes.get(axis, size) for axis, size in zip(WITH_HEAD[step], longest, strict=True))
 
     def _slips(
         self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers

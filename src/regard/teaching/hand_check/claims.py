@@ -12,7 +12,7 @@ from regard.errors import OptionError, RegardError, count
 from regard.masks import allowed
 from regard.teaching.hand_check.document import Cell, Document, Index
 from regard.teaching.hand_check.inputs import Inputs, Misfit, Place, no_head, word_index
-from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, Written, is_blank, written
+from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, WITH_HEAD, Written, is_blank, written
 
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
 
@@ -166,7 +166,7 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     inputs = claims.inputs
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
-    axes = {step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]}
+    axes = {step: axes.index("query") for step, axes in WITH_HEAD.items() if "query" in axes}
     cells = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
     kept = sorted({cell[axes[step]] for step, cell in cells if len(cell) > axes.get(step, len(cell))})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))

@@ -18,9 +18,9 @@ from regard.masks import Mask, allowed, parse_mask
 from regard.teaching.hand_check.document import OCCURRENCE, WITHOUT_HEAD, Cell, Document, Index, Label
 from regard.teaching.hand_check.notation import (
     AXES,
-    HEADLESS,
     PROJECTIONS,
     SPELLING_OF,
+    WITH_HEAD,
     is_blank,
     split_numbers,
     written,
@@ -77,11 +77,10 @@ class Inputs:
 
     def name(self, step: str, place: Sequence[int]) -> str:
         """A step and a place in it: "weight The → cat", "output The [2], head 1"."""
-        has_head = step not in HEADLESS
-        axes = list(zip(AXES[step], place[has_head:], strict=False))
+        axes = list(zip(WITH_HEAD[step], place, strict=False))
         words = " → ".join(self.labels[axis][index] for axis, index in axes if axis in self.labels)
-        component = "".join(f" [{index}]" for axis, index in axes if axis not in self.labels)
-        head = f", head {place[0]}" if has_head and place and self.heads > 1 else ""
+        component = "".join(f" [{index}]" for axis, index in axes if axis not in ("head", *self.labels))
+        head = f", head {place[0]}" if axes[:1] and axes[0][0] == "head" and self.heads > 1 else ""
         return f"{step.replace('_', ' ')} {words}{component}{head}".strip()
 
     def visible(self, rows: slice = slice(None)) -> NDArray[np.bool_] | None:
@@ -147,23 +146,18 @@ def words_of(document: Document, words: Sequence[str] | None) -> tuple[tuple[str
     query_words, all_words, context_words = (
         _listed(document, name) for name in ("query_words", "words", "context_words")
     )
-    has_context = bool(context_words or document.of("context"))
-    queries = (None if words is None else tuple(words)) or query_words or (all_words if has_context else None)
+    queries = (None if words is None else tuple(words)) or query_words or all_words
     keys = context_words or (all_words if query_words else None)
-    if not document.of("embedding"):
-        queries = queries or all_words
-        keys = keys or _labels(document, 0, "key", "value")
-        queries = queries or _labels(document, 0, "query")
-        for step in ("score", "scaled", "masked", "weight", "weighted_value"):
-            queries, keys = queries or _labels(document, 0, step), keys or _labels(document, 1, step)
-        queries = queries or _labels(document, 0, "output", "concatenated", "projected")
+    if document.of("embedding"):
+        queries = queries or _labels(document, "query", "embedding")
+        keys = keys or (_labels(document, "key", "context") if document.of("context") else queries)
+    else:
+        keys = keys or _labels(document, "key", *AXES)
+        queries = queries or _labels(document, "query", *AXES)
         queries, keys = queries or keys, keys or queries
         # A row for one query alone does not name all queries; in self-attention these are the keys.
         if queries and keys and not query_words and not context_words and len(queries) < len(keys):
             queries = keys if set(queries) <= set(keys) else queries
-    else:
-        queries = queries or all_words or _labels(document, 0, "embedding")
-        keys = keys or (_labels(document, 0, "context") if document.of("context") else queries)
     if not queries or not keys:
         raise OptionError(
             f'{document.source}: which words? Give embeddings, or q, k and v, or "words": ["The", "cat", "sat"].'
@@ -181,12 +175,13 @@ def _listed(document: Document, name: str) -> tuple[str, ...] | None:
     return tuple(map(str, words))
 
 
-def _labels(document: Document, axis: int, *steps: str) -> tuple[str, ...] | None:
+def _labels(document: Document, axis: str, *steps: str) -> tuple[str, ...] | None:
     """The labels along one axis of the first step that has any: words, or positions where lists have no labels."""
     for step in steps:
         labels: dict[str, None] = {}
-        for cell in document.of(step):
-            at = axis + has_head_level(cell)
+        axes = AXES.get(step, (axis,))
+        for cell in document.of(step) if axis in axes else ():
+            at = axes.index(axis) + has_head_level(cell)
             label = cell.labels[at] if len(cell.labels) > at else Index(0, 0)
             if isinstance(label, str):
                 labels[label] = None

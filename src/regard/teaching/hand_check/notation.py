@@ -39,6 +39,7 @@ AXES = {
 STEPS = tuple(AXES)
 PER_KEY = tuple(step for step, axes in AXES.items() if axes == ("query", "key"))
 HEADLESS = ("positioned", "concatenated", "projected")
+WITH_HEAD = {step: axes if step in HEADLESS else ("head", *axes) for step, axes in AXES.items()}
 VECTORS = ("embedding", "position", "context", "positioned", "query", "key", "value")  # one per word, for all queries
 INPUTS = ("embedding", "position", "context", "output_gradient")
 PROJECTIONS = {"query": "W_q", "key": "W_k", "value": "W_v"}
