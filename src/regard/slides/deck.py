@@ -137,36 +137,24 @@ class Placed:
 
 
 def fit(slides: Sequence[Slide]) -> tuple[Slide, ...]:
-    """The same slides with tables split where they cannot be set in 18 pt, and long titles shortened."""
-    return tuple(part for slide in slides for part in _split(_short_title(slide)))
-
-
-def _short_title(slide: Slide) -> Slide:
-    return replace(slide, title=fitted(printable(slide.title), INNER, TITLE, bold=True))
+    """The same slides with tables split where they cannot be set in 18 pt, and long titles and words shortened."""
+    return tuple(part for slide in slides for part in _split(slide))
 
 
 def _split(slide: Slide) -> Iterator[Slide]:
     """Slides that each hold a part of the table: its columns in groups with the first one, then its rows."""
-    slide = replace(slide, elements=tuple(map(_short_cells, slide.elements)))
-    tables = [element for element in slide.elements if isinstance(element, SlideGrid)]
-    if not tables:
-        yield slide
+    title = fitted(printable(slide.title), INNER, TITLE, bold=True)
+    table = next((element for element in slide.elements if isinstance(element, SlideGrid)), None)
+    if table is None:
+        yield replace(slide, title=title)
         return
-    table = tables[0]
     others = sum(_text_height(element) + APART for element in slide.elements if isinstance(element, SlideText))
-    room = BOTTOM - TOP - others
-    parts = [part for columns in _column_groups(table) for part in _row_groups(columns, room)]
+    short = table.map(lambda cell: fitted(cell, WIDEST_CELL, LEAST, bold=True))
+    parts = [part for columns in _column_groups(short) for part in _row_groups(columns, BOTTOM - TOP - others)]
     for number, part in enumerate(parts):
-        title = slide.title if len(parts) == 1 else f"{slide.title} ({number + 1} of {len(parts)})"
+        of_part = title if len(parts) == 1 else f"{title} ({number + 1} of {len(parts)})"
         elements = tuple(part if element is table else element for element in slide.elements)
-        yield replace(slide, title=fitted(title, INNER, TITLE, bold=True), elements=elements)
-
-
-def _short_cells(element: Element) -> Element:
-    """A table whose cells leave room for another column; anything else as it is."""
-    if not isinstance(element, SlideGrid):
-        return element
-    return element.map(lambda cell: fitted(cell, WIDEST_CELL, LEAST, bold=True))
+        yield replace(slide, title=fitted(of_part, INNER, TITLE, bold=True), elements=elements)
 
 
 def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
@@ -218,9 +206,10 @@ def place(slide: Slide) -> list[Placed]:
             height = _text_height(element)
             placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
         elif isinstance(element, SlideGrid):
-            size = _table_size(element, room - figures * LEAST_FIGURE)
-            widths = element.widths(size)
-            height = element.height(size)
+            most = room - figures * LEAST_FIGURE
+            fitting = (one for one in TABLE_SIZES if sum(element.widths(one)) <= INNER and element.height(one) <= most)
+            size = next(fitting, LEAST)
+            widths, height = element.widths(size), element.height(size)
             placed.append(Placed(element, LEFT, y, sum(widths), height, size, (), tuple(widths)))
             room -= height
         else:
@@ -229,23 +218,6 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT + (INNER - width) / 2, y, width, height))
         y += height + APART
     return placed
-
-
-def _table_size(table: SlideGrid, room: float) -> float:
-    return next(
-        (size for size in TABLE_SIZES if sum(table.widths(size)) <= INNER and table.height(size) <= room), LEAST
-    )
-
-
-def smallest_type(slide: Slide) -> float:
-    """The smallest font size on a slide, in points, figures included."""
-    sizes = [TITLE]
-    for placed in place(slide):
-        if isinstance(placed.element, Svg):
-            sizes.append(placed.element.smallest_type * placed.width / placed.element.width)
-        else:
-            sizes.append(placed.size)
-    return min(sizes)
 
 
 # The look of texts and cells

@@ -280,7 +280,7 @@ class ExerciseTask:
                 words = self.inputs.labels[AXES[step][0]]
                 columns = [str(column + 1) for column in range(len(next(iter(by_row.values()))))]
                 heading = (self._name(step, head), *(self.inputs.labels["key"] if step in PER_KEY else columns))
-                rows = tuple((words[row], *boxes) for row, boxes in by_row.items())
+                rows: Any = tuple((words[row], *boxes) for row, boxes in by_row.items())
                 yield Block(self._formula(step), heading, rows)
 
     def _table(self, steps: Sequence[str]) -> Block:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +130,13 @@ def grade(exercises: Exercises, answers: Iterable[str | Path], *, decimals: int 
         grades[task.file] = grade_document(exercises, task, document, decimals)
         if writer is not None and writer is not task:
             remark = f"The sheet is that of {writer.student}, with other numbers: no points."
-            grades[task.file] = _without_points(grades[task.file], remark)
+            graded = grades[task.file]
+            steps = tuple(replace(step, points=0.0) for step in graded.steps)
+            grades[task.file] = replace(graded, steps=steps, remarks=(remark, *graded.remarks))
     for task in exercises.tasks:
         if task.file not in grades:
-            grades[task.file] = grade_document(
-                exercises, task, Document("", remarks=["No answer was handed in."]), decimals
-            )
+            nothing = Document("", remarks=["No answer was handed in."])
+            grades[task.file] = grade_document(exercises, task, nothing, decimals)
     return [grades[task.file] for task in exercises.tasks]
 
 
@@ -147,11 +148,6 @@ def _read(path: Path, task: ExerciseTask | None) -> Document:
         if not path.is_file():
             raise
         return Document(path.name, remarks=[str(problem).partition("\n")[0]])
-
-
-def _without_points(graded: Grade, remark: str) -> Grade:
-    steps = tuple(StepGrade(step.step, 0.0, step.most, step.counts) for step in graded.steps)
-    return Grade(graded.student, graded.file, graded.source, steps, graded.errors, (remark, *graded.remarks))
 
 
 def grade_document(exercises: Exercises, task: ExerciseTask, document: Document, decimals: int = DECIMALS) -> Grade:

@@ -133,7 +133,13 @@ def scaling_lesson(
     >>> bool(lesson.curve("entropy", "√d_k")[1] > 2 > 1 > lesson.curve("entropy", 1)[1])
     True
     """
-    chosen = _divisors(divisors)
+    if isinstance(divisors, Mapping):
+        chosen = {str(name): _named(divisor)[1] for name, divisor in divisors.items()}
+    else:
+        is_single = isinstance(divisors, (str, int, float)) or callable(divisors)
+        chosen = dict(map(_named, [divisors] if is_single else divisors))
+    if not chosen:
+        raise errors.option("divisors", divisors, "at least one divisor", 'For example (1, "√d_k", "d_k").')
     sizes = tuple(validate.integer("sizes", size, 1, MOST_SIZE) for size in sizes)
     if not sizes:
         raise errors.option("sizes", sizes, "at least one d_k")
@@ -239,15 +245,6 @@ def _run(curve: Floats, digits: int = 2) -> str:
 
 def _root_mean_square(numbers: NDArray[Any]) -> float:
     return float(np.sqrt(np.mean(np.square(numbers))))
-
-
-def _divisors(given: Any) -> dict[str, Callable[[int], float]]:
-    if isinstance(given, Mapping):
-        return {str(name): _named(divisor)[1] for name, divisor in given.items()}
-    given = [given] if isinstance(given, (str, int, float)) or callable(given) else list(given)
-    if not given:
-        raise errors.option("divisors", given, "at least one divisor", 'For example (1, "√d_k", "d_k").')
-    return dict(map(_named, given))
 
 
 def _named(divisor: Any) -> tuple[str, Callable[[int], float]]:

@@ -10,12 +10,12 @@ import numpy as np
 
 from regard import arrays
 from regard.arrays import Array, numpy_of
-from regard.errors import OptionError, OutOfRange
+from regard.errors import OptionError, OutOfRange, did_you_mean
+from regard.provenance import Source
 from regard.trace.labels import listed, numbered, place_of
 
 if TYPE_CHECKING:
     from regard.layers import FeedForward, LayerNorm, Linear, RMSNorm
-    from regard.trace.trace import Trace
 
 STAGES = ("score", "scaled", "capped", "biased", "masked", "weight")
 BEFORE, AFTER = ("embedding", "positioned", "query", "key", "value"), ("weighted_value", "output", "concatenated")
@@ -115,10 +115,73 @@ class Origin:
     product: Literal["x W", "x W^T"] = "x W"  # how files and headings write W
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Steps:
+    """All steps of one attention over one sequence, and the words of its queries and keys."""
+
+    words: tuple[str, ...]  # of the keys
+    query_words: tuple[str, ...]
+    steps: tuple[Step, ...]  # in the order of NAMES
+    note: str | None = None
+    first_query: int = 0  # position of the first query of this trace among all queries
+    own_key: int | None = 0  # key of the first query; None if queries are not among the keys
+    origin: Origin = field(default_factory=Origin)
+    source: Source = field(default_factory=Source)
+
+    def __getitem__(self, name: str) -> Array:
+        """The numbers of one step."""
+        return self.step(name).array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def step(self, name: str) -> Step:
+        """One step, by name.
+
+        >>> step = trace.step("scaled")
+        >>> step.formula, step.axes
+        ('scaled = score / √d_k', ('head', 'query', 'key'))
+        """
+        for step in self.steps:
+            if step.name == name:
+                return step
+        there = f"The steps: {', '.join(self.names)}."
+        if name in NAMES:
+            raise OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
+        raise OptionError(f"There is no step {name!r}.{did_you_mean(name, self.names)}\n{there}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps, in order.
+
+        >>> trace.names
+        ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
+        """
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def heads(self) -> int:
+        """The number of heads.
+
+        >>> trace.heads
+        1
+        """
+        return int(self["weight"].shape[0])
+
+    @property
+    def head_dim(self) -> int:
+        """The number of components of queries and keys, d_k.
+
+        >>> trace.head_dim
+        4
+        """
+        return int(self["query"].shape[-1])
+
+
 # Queries and keys by word or position
 
 
-def row_of(trace: Trace, query: Any, step: str = "table") -> int:
+def row_of(trace: Steps, query: Any, step: str = "table") -> int:
     """The row of a query in a trace, by word, by word and occurrence, or by its position among all queries."""
     count = len(trace.query_words)
     if query is None:
@@ -137,20 +200,20 @@ def row_of(trace: Trace, query: Any, step: str = "table") -> int:
     return place_of("query", query, trace.query_words)
 
 
-def key_of(trace: Trace, key: Any, step: str) -> int:
+def key_of(trace: Steps, key: Any, step: str) -> int:
     """The position of a key."""
     if key is None and len(trace.words) > 1:
         raise _several("key", step, trace.words)
     return place_of("key", 0 if key is None else key, trace.words)
 
 
-def own_key_of(trace: Trace, row: int) -> int | None:
+def own_key_of(trace: Steps, row: int) -> int | None:
     """The position of a query's own key, or None if it has none."""
     own_key = None if trace.own_key is None else trace.own_key + row
     return own_key if own_key is not None and own_key < len(trace.words) else None
 
 
-def query_label(trace: Trace, row: int) -> str:
+def query_label(trace: Steps, row: int) -> str:
     """The word of a query, with its occurrence if the same word occurs before it: `the:2`."""
     if trace.own_key is not None:
         return numbered(trace.words)[trace.own_key + row]
@@ -164,12 +227,12 @@ def _several(name: str, step: str, words: Sequence[str]) -> OptionError:
 # Weighted values: zero for masked keys even if their values are NaN
 
 
-def last_stage(trace: Trace) -> str:
+def last_stage(trace: Steps) -> str:
     """The name of the input of the softmax: scaled, capped, biased or masked scores."""
     return trace.names[trace.names.index("weight") - 1]
 
 
-def weighted_values_of(trace: Trace, row: int, head: int) -> Array:
+def weighted_values_of(trace: Steps, row: int, head: int) -> Array:
     """Weight × value of one query, by its row in the trace, for every key: (key, value_dim)."""
     scores = trace[last_stage(trace)][head, row]
     hidden = arrays.library(scores).isneginf(scores)
@@ -186,7 +249,7 @@ def weigh(weights: Array, hidden: Array, values: Array) -> Array:
 # For export
 
 
-def setup(trace: Trace) -> dict[str, Any]:
+def setup(trace: Steps) -> dict[str, Any]:
     """Matrices and settings from which the steps can be recomputed. Matrices are as `product` says: (in, out) for x W.
 
     W_q, W_k, W_v are left out if a bias, a norm or rotary positions come between x · W and q, k, v.

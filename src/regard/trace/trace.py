@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from regard import validate
 from regard.arrays import Array, numpy_of
-from regard.errors import OptionError, did_you_mean
 from regard.notebook import InNotebooks
 from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
 from regard.trace.steps import (
-    NAMES,
-    Origin,
-    Step,
+    Steps,
     last_stage,
     own_key_of,
     query_label,
@@ -33,7 +30,7 @@ FEW = 1000  # keys up to which the printed terms are added up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(InNotebooks):
+class Trace(Steps, InNotebooks):
     """Every step of attention over one sequence. Input arrays are referred to, not copied.
 
     >>> from regard.attention import Attention
@@ -46,64 +43,6 @@ class Trace(InNotebooks):
     >>> print(trace.why("score", query="cat", key="sat"))
     [0 1 0 1]·[1 1 1 1] = 0·1 + 1·1 + 0·1 + 1·1 = 2
     """
-
-    words: tuple[str, ...]  # of the keys
-    query_words: tuple[str, ...]
-    steps: tuple[Step, ...]  # in the order of NAMES
-    note: str | None = None
-    first_query: int = 0  # position of the first query of this trace among all queries
-    own_key: int | None = 0  # key of the first query; None if queries are not among the keys
-    origin: Origin = field(default_factory=Origin)
-    source: Source = field(default_factory=Source)
-
-    def __getitem__(self, name: str) -> Array:
-        """The numbers of one step."""
-        return self.step(name).array
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    def step(self, name: str) -> Step:
-        """One step, by name.
-
-        >>> step = trace.step("scaled")
-        >>> step.formula, step.axes
-        ('scaled = score / √d_k', ('head', 'query', 'key'))
-        """
-        for step in self.steps:
-            if step.name == name:
-                return step
-        there = f"The steps: {', '.join(self.names)}."
-        if name in NAMES:
-            raise OptionError(f"There is no {name!r} in this trace: nothing of that kind was computed.\n{there}")
-        raise OptionError(f"There is no step {name!r}.{did_you_mean(name, self.names)}\n{there}")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the steps, in order.
-
-        >>> trace.names
-        ('query', 'key', 'value', 'score', 'scaled', 'weight', 'weighted_value', 'output')
-        """
-        return tuple(step.name for step in self.steps)
-
-    @property
-    def heads(self) -> int:
-        """The number of heads.
-
-        >>> trace.heads
-        1
-        """
-        return int(self["weight"].shape[0])
-
-    @property
-    def head_dim(self) -> int:
-        """The number of components of queries and keys, d_k.
-
-        >>> trace.head_dim
-        4
-        """
-        return int(self["query"].shape[-1])
 
     def noted(self, note: str | None, source: Source | None = None) -> Trace:
         """The same trace with a note for people, and with the source that files name, if one is given.
@@ -171,7 +110,7 @@ class Trace(InNotebooks):
 # The step table of the slides: for one query, one row per key
 
 
-def _table(trace: Trace, row: int, head: int) -> Table:
+def _table(trace: Steps, row: int, head: int) -> Table:
     """Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum; O(n).
 
     q and sum are in the row of the query, or in the first row if the query is not among the keys. A masked key has
@@ -216,7 +155,7 @@ def _table(trace: Trace, row: int, head: int) -> Table:
     )
 
 
-def source_in_words(trace: Trace, head: int | None = None) -> str:
+def source_in_words(trace: Steps, head: int | None = None) -> str:
     """Where the numbers come from, of one head or of all."""
     source = trace.source
     numbers = source.heads or (tuple(range(trace.heads)) if trace.heads > 1 else ())
@@ -229,28 +168,24 @@ def _only(vector: Any, place: int, count: int) -> list[Any]:
     return [vector if row == place else None for row in range(count)]
 
 
-def _title(trace: Trace, row: int, head: int) -> str:
+def _title(trace: Steps, row: int, head: int) -> str:
     of_head = f", head {head}" if trace.heads > 1 else ""
     root = f", √d_k = {trace.head_dim**0.5:.3g}" if trace.origin.is_root else ""
     return f"Query {query_label(trace, row)}{of_head}: d_k = {trace.head_dim}{root}"
 
 
-def _notes(trace: Trace, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
+def _notes(trace: Steps, row: int, head: int, weights: Any, weighted: Any, output: Any, digits: int) -> tuple[str, ...]:
     notes = [] if trace.note is None else [trace.note]
     if trace.origin.sinks is not None:
         share = max(0.0, 1 - float(weights.sum()))
         notes.append(f"The sink takes {printed_number(share, 2)} of the weight and has no value.")
     if not np.any(weights):
         notes.append(f"{trace.query_words[row]} may see no key: weights and sum are 0.")
-    if len(weighted) <= FEW and _add_up_differently(weighted, output, digits):
+    terms, sums = in_last_digits(weighted[:FEW], digits), in_last_digits(output, digits)
+    with np.errstate(all="ignore"):
+        add_up = not np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums))
+    if len(weighted) <= FEW and not add_up:
         notes.append(
             "Every number is rounded on its own: the printed terms may miss the printed sum by half a last digit each."
         )
     return tuple(notes)
-
-
-def _add_up_differently(weighted: Any, output: Any, digits: int) -> bool:
-    """Whether the printed terms add up to another number than the printed sum."""
-    terms, sums = in_last_digits(weighted, digits), in_last_digits(output, digits)
-    with np.errstate(all="ignore"):
-        return bool(np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums)))

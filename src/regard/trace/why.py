@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from regard import validate
 from regard.arrays import numpy_of
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.trace.arithmetic import dot, factor, number, softmax_line, vector
-from regard.trace.steps import Fed, Projection, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
-
-if TYPE_CHECKING:
-    from regard.trace.trace import Trace
+from regard.trace.steps import Fed, Projection, Steps, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
 
 FEW_KEYS = 6  # weighted vectors in a sum that are written out
 Line = tuple[str, tuple[Any, ...]]  # and the terms of its sum
@@ -41,7 +38,7 @@ class Why:
 class ExplainedNumber:
     """The number or vector that a calculation is for."""
 
-    trace: Trace
+    trace: Steps
     name: str
     query: Any
     key: Any
@@ -72,7 +69,7 @@ class ExplainedNumber:
         return vector(values, self.full)
 
 
-def why(trace: Trace, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
+def why(trace: Steps, name: str, *, query: Any, key: Any, head: int, component: int | None, full: bool) -> Why:
     """The calculation of one number, or of one vector."""
     trace.step(name)
     place = ExplainedNumber(trace, name, query, key, head, component, full)

@@ -92,13 +92,19 @@ def read(
     saved, metadata = codec.load(path, KIND, version=VERSION, sealed=True)
     try:
         _check_same(path, metadata["settings"], json.loads(json.dumps(settings)))
-        _check_tensors(path, saved, tensors)
         state = State(**metadata["state"])
         is_valid = 0 <= state.step <= settings["recipe"]["steps"] and 0 <= state.level < levels
     except (KeyError, TypeError, AttributeError):
         is_valid = False
     if not is_valid:
         raise errors.OptionError(f"{path} cannot be read as a {KIND}: its state is invalid.")
+    for name in sorted({*saved, *tensors}):  # none may be missing, be broadcast or be converted
+        came, expected = (
+            f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
+            for array in (saved.get(name), tensors.get(name))
+        )
+        if came != expected:
+            raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expected}.")
     record = Record.load(folder / RECORD) if (folder / RECORD).exists() else None
     if record is None or record.run != _identity(settings):
         came = "is missing" if record is None else "is the record of another run"
@@ -115,17 +121,6 @@ def read(
 def _identity(settings: Mapping[str, Any]) -> str:
     """Tells runs apart."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _check_tensors(path: Path, saved: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    """Refuse tensors that are missing, or that would be broadcast or converted."""
-    for name in sorted({*saved, *expected}):
-        came, expects = (
-            f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
-            for array in (saved.get(name), expected.get(name))
-        )
-        if came != expects:
-            raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expects}.")
 
 
 def _check_same(path: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:

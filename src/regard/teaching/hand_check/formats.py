@@ -186,10 +186,6 @@ def _read_trace(content: Mapping[str, Any], document: Document) -> None:
         document.settings["mask"] = dict(zip(labels, mask, strict=False))
 
 
-def _read_json(text: str, document: Document, words: Sequence[str]) -> None:
-    read_mapping(parse_json(text, document.source), document)
-
-
 def parse_json(text: str, source: str) -> Mapping[str, Any]:
     """What a JSON text holds, with numbers as the text they were written with: 0.50 has two decimals."""
 
@@ -641,8 +637,8 @@ def _name_and_arguments(left: str) -> tuple[str, list[str]]:
     return name, [re.sub(r"^(?:[A-Za-z]|query|key)_\{?([^}]+)\}?$", r"\1", label) for label in labels if label]
 
 
-READERS: dict[str, Callable[[str, Document, Sequence[str]], None]] = {
-    ".json": _read_json,
+READERS: dict[str, Callable[[str, Document, Sequence[str]], Any]] = {
+    ".json": lambda text, document, words: read_mapping(parse_json(text, document.source), document),
     ".csv": _read_csv,
     ".md": _read_markdown,
     ".txt": _read_plain_text,

@@ -126,23 +126,9 @@ def _divided_line(place: Sequence[int], numbers: Numbers, divisor: Numbers) -> s
     return f"{precise(numbers[tuple(place)])} / {divisor_text(float(divisor))}"
 
 
-def _masked_line(place: Sequence[int], scaled: Numbers, visible: Numbers) -> str:
-    return precise(scaled[tuple(place)]) if visible[place[1], place[2]] > 0 else "masked: −∞"
-
-
 def _softmax_line(place: Sequence[int], stage: Numbers) -> str:
     row = stage[place[0], place[1]]
     return "masked: e^(−∞)" if np.isneginf(row[place[2]]) else softmax_line(row, place[2], show=precise)[0]
-
-
-def _weighted_line(place: Sequence[int], weights: Numbers, values: Numbers) -> str:
-    head, row, key, component = place
-    return f"{factor(weights[head, row, key], precise)}·{factor(values[head, key, component], precise)}"
-
-
-def _concatenated_line(place: Sequence[int], outputs: Numbers) -> str:
-    head, component = divmod(place[1], outputs.shape[-1])
-    return f"component {component} of head {head}"
 
 
 def _softmax_gradient_line(place: Sequence[int], weights: Numbers, gradients: Numbers, means: Numbers) -> str:
@@ -168,9 +154,17 @@ WAYS: dict[str, tuple[Way, ...]] = {
     "score": (_between("query", "key"),),
     "unscaled_weight": (Way(("score",), softmax, _softmax_line),),
     "scaled": (Way(("score", "divisor"), np.divide, _divided_line),),
-    "masked": (Way(("scaled", "visible"), mask, _masked_line),),
+    "masked": (
+        Way(("scaled", "visible"), mask, lambda p, s, seen: precise(s[p]) if seen[p[1:]] > 0 else "masked: −∞"),
+    ),
     "weight": (Way(("scaled",), softmax, _softmax_line), Way(("masked",), softmax, _softmax_line)),
-    "weighted_value": (Way(("weight", "value"), lambda w, v: w[..., None] * v[:, None], _weighted_line),),
+    "weighted_value": (
+        Way(
+            ("weight", "value"),
+            lambda w, v: w[..., None] * v[:, None],
+            lambda p, w, v: f"{factor(w[p[:3]], precise)}·{factor(v[p[0], p[2], p[3]], precise)}",
+        ),
+    ),
     "output": (
         Way(("weighted_value",), lambda wv: wv.sum(axis=2), lambda p, wv: (wv[p[0], p[1], :, p[2]], None)),
         Way(("weight", "value"), np.matmul, lambda p, w, v: (w[p[:2]], v[p[0], :, p[2]])),
@@ -187,7 +181,9 @@ WAYS: dict[str, tuple[Way, ...]] = {
         ),
     ),
     "score_gradient": (Way(("scaled_gradient", "divisor"), np.divide, _divided_line),),
-    "concatenated": (Way(("output",), concatenate, _concatenated_line),),
+    "concatenated": (
+        Way(("output",), concatenate, lambda p, o: "component {1} of head {0}".format(*divmod(p[1], o.shape[-1]))),
+    ),
     "projected": (Way(("concatenated", "W_O"), np.matmul, lambda p, rows, W: (rows[p[0]], W[:, p[1]])),),
 }
 
