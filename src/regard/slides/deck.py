@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 
-from regard.output import colours
 from regard.output.characters import fitted, printable, text_width, wrapped
-from regard.output.svg import SUBSCRIPT, Svg
+from regard.output.svg import Svg
 
 WIDTH, HEIGHT = 960.0, 540.0
 LEFT, TOP, BOTTOM = 48.0, 104.0, 516.0  # of what is below the title
@@ -26,8 +25,6 @@ APART = 16.0  # between two elements
 TABLE_SIZES = (28.0, 25.0, 22.0, 20.0, 18.0)
 LEAST_FIGURE = 160.0  # height
 WIDEST_CELL = 0.4 * INNER  # at the smallest size; longer words are shortened
-NEW = "#fff3c4"  # the column that this click adds
-HEADING = "#eef1f6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,57 +215,3 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT + (INNER - width) / 2, y, width, height))
         y += height + APART
     return placed
-
-
-# The look of texts and cells
-
-
-class TextRun(TypedDict):
-    """A piece of text on the line or below it."""
-
-    text: str
-    below: bool
-
-
-def runs(content: str) -> list[TextRun]:
-    """The pieces of a text.
-
-    >>> [run["text"] for run in runs("score/√d_k = 2")]
-    ['score/√d', 'k', ' = 2']
-    """
-    content = printable(content)
-    pieces: list[TextRun] = []
-    start = 0
-    for match in SUBSCRIPT.finditer(content):
-        pieces += [{"text": content[start : match.end(1)], "below": False}, {"text": match[2], "below": True}]
-        start = match.end()
-    if content[start:]:
-        pieces.append({"text": content[start:], "below": False})
-    return pieces
-
-
-@dataclass(frozen=True, slots=True)
-class SlideCell:
-    """A cell of a table as every renderer draws it."""
-
-    text: str
-    fill: str | None
-    ink: str
-    bold: bool
-    heavy: bool = False  # a heavy line below it
-    live: str = ""  # name of the number, if an HTML deck computes it again
-
-
-def cells(grid: SlideGrid) -> Iterator[list[SlideCell]]:
-    """The heading and the rows."""
-    last = len(grid.rows) - 1
-    yield [SlideCell(heading, HEADING, colours.INK, bold=True, heavy=True) for heading in grid.headings]
-    for number, row in enumerate(grid.rows):
-        line = []
-        for column, text in enumerate(row):
-            shade, live = (text.shade, text.live) if isinstance(text, GridCell) else (0.0, "")
-            fill = colours.sequential(shade) if shade > 0 else NEW if column == grid.new_column else None
-            bold = (number == grid.marked_row and column == 0) or (grid.sum_row and number == last)
-            ink = colours.ink_on(fill) if shade > 0 and fill else colours.INK
-            line.append(SlideCell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1, live=live))
-        yield line

@@ -9,22 +9,8 @@ from importlib.resources import files
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
-from regard.slides.deck import (
-    HEIGHT,
-    LEFT,
-    LINE,
-    PADDING,
-    ROW,
-    TITLE,
-    WIDTH,
-    Deck,
-    Placed,
-    Slide,
-    SlideText,
-    cells,
-    place,
-    runs,
-)
+from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
+from regard.slides.runs import cells, runs
 
 STYLE = f"""
 *{{box-sizing:border-box}}

@@ -9,22 +9,8 @@ from typing import Any
 from regard import errors
 from regard.output import colours
 from regard.output.svg import Svg
-from regard.slides.deck import (
-    HEIGHT,
-    INNER,
-    LEFT,
-    LINE,
-    PADDING,
-    TITLE,
-    WIDTH,
-    Deck,
-    Placed,
-    SlideCell,
-    SlideText,
-    cells,
-    place,
-    runs,
-)
+from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH, Deck, Placed, SlideText, place
+from regard.slides.runs import SlideCell, cells, runs
 
 FONT = "Arial"
 PIXELS = 2.0  # of a figure, per point of the slide
