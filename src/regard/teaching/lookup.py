@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,8 @@ from regard.tables import Column, Kind, Table, digits_for, printed_number, print
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Any], Any]
-Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"] | Callable[[Any, Any], float]
-NAMES = ("dot", "scaled dot", "cosine", "negative distance")
-BY_ATTENTION = NAMES[:3]
+Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"]
+NAMES: tuple[Similarity, ...] = get_args(Similarity)
 SHARP = 2.0**20  # from larger scores the maximum is subtracted before dividing by the temperature, which is exact
 TEXT_TEMPERATURE = 0.1  # cosines are between 0 and 1: at temperature 1 all keys would have nearly equal weights
 DEEPEST = 100  # levels of nested values
@@ -40,16 +39,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """The result for one query, or for several.
+    """The result for one query.
 
-    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key; an array or a list
-              for several queries
-    weights   (key,) or (query, key): softmax weights of the soft look-up; in a hard one, 1 for equal keys
+    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key
+    weights   (key,): softmax weights of the soft look-up; in a hard one, 1 for equal keys
     notes     remarks on the value
     """
 
     kind: Literal["hard", "soft"]
-    queries: tuple[Any, ...]
+    query: Any
     keys: tuple[Any, ...]
     values: tuple[Any, ...]  # of the keys
     value: Any
@@ -57,36 +55,33 @@ class Answer:
     notes: tuple[str, ...] = ()
 
     @property
-    def found(self) -> Any:
-        """Whether any key has weight; a list for several queries."""
-        return self.weights.any(axis=-1).tolist()
+    def found(self) -> bool:
+        """Whether any key has weight."""
+        return bool(self.weights.any())
 
     def table(self, most: int | None = None, *, with_values: bool = False) -> Table:
-        """*query, key, probability*: the keys of each query, most probable first, at most `most` of them.
+        """*query, key, probability*: the most probable keys first, at most `most` of them.
 
         A hard look-up has *equal* instead of *probability*: 1 for equal keys.
         """
-        rows: list[tuple[Any, ...]] = []
-        for query, row in zip(self.queries, np.atleast_2d(self.weights), strict=True):
-            order = np.argsort(-row, kind="stable")[:most]
-            rows += [(query, self.keys[key], float(row[key]), self.values[key])[: 3 + with_values] for key in order]
+        order = np.argsort(-self.weights, kind="stable")[:most]
+        rows = [(self.query, self.keys[key], float(self.weights[key]), self.values[key]) for key in order]
         soft = self.kind == "soft"
         weight = Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True)
-        columns = [_column("query", self.queries), _column("key", self.keys), weight]
-        columns += [_column("value", self.values, "text")] if with_values else []
-        values = [self.value] if self.weights.ndim == 1 else self.value
-        note = f"{'value' if self.weights.ndim == 1 else 'values'}: {'; '.join(map(said, values))}"
+        columns = (
+            _column("query", (self.query,)),
+            _column("key", self.keys),
+            weight,
+            _column("value", self.values, "text"),
+        )
+        shown = 4 if with_values else 3
         highlight = 0 if rows and rows[0][2] else None
         title = f"SELECT value WHERE key {'≈' if soft else '='} query"
-        return Table(title, tuple(columns), tuple(rows), (note, *self.notes), highlight, LOOK_UP)
-
-    def best(self) -> Table:
-        """One row per query: its most probable key."""
-        return self.table(1)
+        notes = (f"value: {said(self.value)}", *self.notes)
+        return Table(title, columns[:shown], tuple(row[:shown] for row in rows), notes, highlight, LOOK_UP)
 
     def __repr__(self) -> str:
-        query = shown(self.queries[0] if self.weights.ndim == 1 else list(self.queries))
-        return f"Answer({self.kind}: {query} → {said(self.value)})"
+        return f"Answer({self.kind}: {shown(self.query)} → {said(self.value)})"
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -117,11 +112,10 @@ def lookup(
     """A dictionary with look-up by equality (`hard`) and by similarity (`soft`).
 
     keys, values  a dictionary (a JSON object), or keys and as many values: vectors, numbers, texts or anything else
-    similarity    "dot", "scaled dot" (divided by √d; the default for vectors), "cosine" (the default for texts),
-                  "negative distance" (−‖q − k‖), or a function of a query and a key
+    similarity    "dot", "scaled dot" (divided by √d; the default for vectors), "cosine" (the default for texts) or
+                  "negative distance" (−‖q − k‖)
     temperature   divides the similarities; 1 by default, 0.1 for texts; 0 is the limit: the most similar key gets 1
-    embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key.
-                  A similarity function gets the keys unchanged, unless `embed` is given
+    embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key
 
     >>> car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
     >>> car.get("brand"), car.get("colour")
@@ -175,7 +169,7 @@ class Lookup:
     embed: Any = None
 
     def __post_init__(self) -> None:
-        if self.similarity is not None and not callable(self.similarity):
+        if self.similarity is not None:
             validate.choice("similarity", self.similarity, NAMES)
         if self.embed is not None and not callable(self.embed):
             validate.choice("embed", self.embed, ("spelling", "model"))
@@ -193,23 +187,14 @@ class Lookup:
 
     # By equality
 
-    def get(self, *path: Any, default: Any = None) -> Any:
-        """The value of an equal key, as in a Python dictionary; further names are keys of nested values.
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of an equal key, as in a Python dictionary.
 
-        >>> person = lookup({"name": "Jane", "phones": [{"number": "0117"}]})
-        >>> person.get("name"), person.get("phones", 0, "number"), person.get("phones", 1, "number")
-        ('Jane', '0117', None)
+        >>> lookup({"name": "Jane"}).get("name"), lookup({"name": "Jane"}).get("phone", "none")
+        ('Jane', 'none')
         """
-        equal = np.flatnonzero(self._equal(path[0])) if path else np.array([], int)
-        if not len(equal):
-            return default
-        value = self.values[equal[-1]]
-        for part in path[1:]:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return default
-        return value
+        equal = np.flatnonzero(self._equal(key))
+        return self.values[equal[-1]] if len(equal) else default
 
     def hard(self, query: Any) -> Answer:
         """z = Σ 1(q = k_j) v_j: the sum of the values of all equal keys, 0 if there are none.
@@ -219,27 +204,21 @@ class Lookup:
         >>> lookup(["a", "b", "b"], [[1, 0], [0, 1], [0, 1]]).hard("b").value
         array([0., 2.])
         """
-        queries, many = self._queries(query)
-        equal = np.array([self._equal(asked_query) for asked_query in queries], bool).reshape(len(queries), len(self))
-        notes = [f"No key equals query {at}." for at, row in enumerate(equal) if not row.any()]
-        notes = ["No key equals the query."] if notes and not many else notes
-        if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
+        equal, numbers = self._equal(query), self._value_numbers
+        chosen = [self.values[at] for at in np.flatnonzero(equal)]
+        notes = [] if chosen else ["No key equals the query."]
+        if numbers is None and len(chosen) > 1:
             notes.append("Several keys are equal, and their values cannot be added: the value is that of the last one.")
-        values = [self._summed(row) for row in equal]
-        return self._answer("hard", queries, many, values, equal.astype(np.float64), notes)
+        value: Any = chosen[-1] if chosen else None
+        if numbers is not None:
+            value = sum(chosen) if numbers.ndim == 1 else numbers[equal].sum(axis=0)
+        return Answer("hard", query, self.keys, self.values, value, equal.astype(np.float64), tuple(notes))
 
     def _equal(self, query: Any) -> Any:
         """Which keys equal the query, (key,)."""
         if self._keys_are_vectors:
-            return (self._vectors == self._query_vectors([query])).all(axis=1)
+            return (self._vectors == self._vector_of(query)).all(axis=1)
         return np.array([bool(key is query or _are_equal(key, query)) for key in self.keys], bool)
-
-    def _summed(self, equal: Any) -> Any:
-        numbers = self._value_numbers
-        if numbers is not None and numbers.ndim > 1:
-            return numbers[equal].sum(axis=0)
-        chosen = [self.values[at] for at in np.flatnonzero(equal)]
-        return sum(chosen) if numbers is not None else chosen[-1] if chosen else None
 
     # By similarity
 
@@ -252,31 +231,47 @@ class Lookup:
         >>> notes.soft([1, 0]).value, notes.soft([1, 0], temperature=0.01).value
         (array([11.9...]), array([10.]))
         """
-        queries, many = self._queries(query)
-        temperature = self.temperature_for(temperature)
-        if not self.keys:
-            raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
-        attention, numbers = self.attention(query, temperature), self._value_numbers
-        weights = np.asarray(attention.dense())
-        notes = []
-        if self.by_spelling:
-            shared = set().union(*map(pieces, self.keys))
-            alien = [at for at, text in enumerate(queries) if not shared & pieces(text).keys()]
-            names = [f"Query {at}" if many else "The query" for at in alien]
-            notes = [f"{name} shares no trigram with any key: all keys have the same weight." for name in names]
+        attention, numbers, notes = self.attention(query, temperature), self._value_numbers, []
+        weights = np.asarray(attention.dense())[0]
+        if self.by_spelling and not set().union(*map(pieces, self.keys)) & pieces(query).keys():
+            notes.append("The query shares no trigram with any key: all keys have the same weight.")
         if numbers is not None:
-            mean = np.asarray(attention @ numbers.reshape(len(self), -1)).reshape(len(queries), *numbers.shape[1:])
-            return self._answer("soft", queries, many, mean.tolist() if mean.ndim == 1 else list(mean), weights, notes)
-        notes.append("These values cannot be averaged: the value is that of the most probable key.")
-        if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
-            notes.append("Several keys are equally probable: the value is that of the first one.")
-        values = [self.values[int(row.argmax())] if row.any() else None for row in weights]
-        return self._answer("soft", queries, many, values, weights, notes)
+            value: Any = np.asarray(attention @ numbers.reshape(len(self), -1)).reshape(numbers.shape[1:])
+            value = value if value.ndim else float(value)
+        else:
+            value = self.values[int(weights.argmax())]
+            notes.append("These values cannot be averaged: the value is that of the most probable key.")
+            if (weights == weights.max()).sum() > 1:
+                notes.append("Several keys are equally probable: the value is that of the first one.")
+        return Answer("soft", query, self.keys, self.values, value, weights, tuple(notes))
+
+    def attention(self, query: Any, temperature: float | None = None) -> Attention:
+        """The attention of the query to the keys; distances, and limits of the temperature, are its bias."""
+        temperature, how = self.temperature_for(temperature), self._how
+        vectors, keys = self._vector_of(query)[None], self._vectors
+        if how != "negative distance" and temperature:
+            scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
+            lengths = [np.linalg.norm(rows, axis=1).max(initial=0.0) for rows in (vectors, keys)]
+            if (1.0 if how == "cosine" else lengths[0] * lengths[1]) * scale <= SHARP:
+                return Attention(vectors, keys, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+        scores = self.similarities(query)
+        with np.errstate(all="ignore"):  # a gap that overflows is a weight of 0
+            gap = scores - scores.max()
+            bias = np.where(gap == 0, 0.0, gap / temperature if temperature else -np.inf)
+        return Attention(np.zeros((1, 1)), np.zeros((len(self), 1)), scale=1.0, bias=bias[None])
 
     def similarities(self, query: Any) -> Floats:
-        """The similarity of the query to each key, (key,), or (query, key) for several queries."""
-        queries, many = self._queries(query)
-        return self._scores(queries) if many else self._scores(queries)[0]
+        """The similarity of the query to each key, (key,)."""
+        # Equal keys are compared once: a matrix product may round the same row differently in two places.
+        unique, inverse = np.unique(self._vectors, axis=0, return_inverse=True)
+        vector, how = self._vector_of(query), self._how
+        if how == "negative distance":
+            scores = -np.linalg.norm(unique - vector, axis=1)
+        else:
+            scale = unique.shape[1] ** -0.5 if how == "scaled dot" else 1.0
+            attention = Attention(vector[None], unique, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+            scores = np.asarray(attention.scaled.dense())[0]
+        return np.asarray(scores[inverse.reshape(-1)])
 
     def leaves(self) -> Lookup:
         """A flat look-up of all nested values, with their paths as keys.
@@ -294,46 +289,7 @@ class Lookup:
                 return chosen
         return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is embed_by_model else 1.0
 
-    def attention(self, query: Any, temperature: float | None = None) -> Attention:
-        """The attention of the queries to the keys; distances, functions and limits of the temperature are its bias."""
-        queries, temperature, how = self._queries(query)[0], self.temperature_for(temperature), self._how
-        if how in BY_ATTENTION and temperature:
-            vectors, keys = self._query_vectors(queries), self._vectors
-            scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
-            lengths = [np.linalg.norm(rows, axis=1).max(initial=0.0) for rows in (vectors, keys)]
-            if (1.0 if how == "cosine" else lengths[0] * lengths[1]) * scale <= SHARP:
-                return Attention(vectors, keys, scale=scale, similarity="cosine" if how == "cosine" else "dot")
-        scores = self._scores(queries)
-        with np.errstate(all="ignore"):  # a gap that overflows is a weight of 0; rows of −inf have no maximum
-            gap = np.nan_to_num(scores - scores.max(axis=1, keepdims=True), nan=-np.inf, neginf=-np.inf)
-            bias = np.where(gap == 0, 0.0, gap / temperature if temperature else -np.inf)
-        return Attention(np.zeros((len(bias), 1)), np.zeros((len(self), 1)), scale=1.0, bias=bias)
-
-    def _scores(self, queries: Sequence[Any]) -> Floats:
-        """The similarity of each query to each key, (query, key); a function may exclude a key by −inf."""
-        how = self._how
-        if callable(how):
-            left: Any = queries if self._to_vector is None else self._query_vectors(queries)
-            right: Any = self.keys if self._to_vector is None else self._vectors
-            scores = np.array([[float(how(query, key)) for key in right] for query in left])
-            for row, column in np.argwhere(np.isnan(scores) | np.isposinf(scores))[:1]:
-                raise errors.option(
-                    "similarity(query, key)", float(scores[row, column]), "a number, or −inf to exclude a key",
-                    f"That came for query {row} and key {column}.",
-                )  # fmt: skip
-            return scores
-        # Equal keys are compared once: a matrix product may round the same row differently in two places.
-        unique, inverse = np.unique(self._vectors, axis=0, return_inverse=True)
-        vectors = self._query_vectors(queries)
-        if how == "negative distance":
-            scores = np.array([-np.linalg.norm(unique - vector, axis=1) for vector in vectors])
-        else:
-            scale = unique.shape[1] ** -0.5 if how == "scaled dot" else 1.0
-            attention = Attention(vectors, unique, scale=scale, similarity="cosine" if how == "cosine" else "dot")
-            scores = np.asarray(attention.scaled.dense())
-        return scores[:, inverse.reshape(-1)]
-
-    # Keys, queries and values as vectors
+    # Keys, query and values as vectors
 
     @cached_property
     def _keys_are_vectors(self) -> bool:
@@ -344,20 +300,16 @@ class Lookup:
         return self.similarity or ("scaled dot" if self._keys_are_vectors else "cosine")
 
     @cached_property
-    def _to_vector(self) -> Embed | None:
-        """From a key or a query to its vector; None where a function compares them as they are."""
+    def _to_vector(self) -> Embed:
+        """From a key or a query to its vector."""
         if callable(self.embed):
             return self.embed  # type: ignore[no-any-return]
         if self.embed == "model" or self._keys_are_vectors:
             return embed_by_model if self.embed else as_numbers
-        if callable(self._how) and self.embed is None:
-            return None
         for key in self.keys:
             if not isinstance(key, str):
-                raise errors.TypeProblem(
-                    f"`keys` hold {key!r}, neither a text nor a vector, which a soft look-up needs.\n"
-                    "Give embed=function (key to vector), or similarity=function (of a query and a key)."
-                )
+                came = f"`keys` hold {key!r}, neither a text nor a vector, which a soft look-up needs."
+                raise errors.TypeProblem(f"{came}\nGive embed=function (key to vector).")
         return Spelling(self.keys)
 
     @property
@@ -368,15 +320,20 @@ class Lookup:
     @cached_property
     def _vectors(self) -> Floats:
         """The keys, (key, component)."""
-        return self._embedded("keys", self.keys)
+        if not self.keys:
+            raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
+        vectors = numbers_of("keys", [self._to_vector(key) for key in self.keys])
+        if vectors.ndim > 2:
+            raise errors.ShapeError(f"`keys` have the shape {vectors.shape}; expected one vector for each.")
+        return vectors.reshape(len(self), -1)
 
-    def _embedded(self, name: str, things: Sequence[Any]) -> Floats:
-        """(key or query, component)"""
-        assert self._to_vector is not None
-        vectors = numbers_of(name, [self._to_vector(thing) for thing in things])
-        if vectors.ndim > 2 or not things:
-            raise errors.ShapeError(f"`{name}` have the shape {vectors.shape}; expected one vector for each.")
-        return vectors.reshape(len(things), -1)
+    def _vector_of(self, query: Any) -> Floats:
+        """(component,), as long as the keys."""
+        vector, width = numbers_of("query", [self._to_vector(query)])[0], self._vectors.shape[1]
+        if vector.ndim > 1 or vector.size != width:
+            came = f"{vector.size} components" if vector.ndim < 2 else f"the shape {vector.shape}"
+            raise errors.ShapeError(f"`query` has {came}, `keys` have {width}.\nThe query needs as many as the keys.")
+        return np.atleast_1d(vector)
 
     @cached_property
     def _value_numbers(self) -> Floats | None:
@@ -384,34 +341,6 @@ class Lookup:
         if not (are_numbers(self.values) or are_vectors(self.values)):
             return None
         return numbers_of("values", self.values) if self._keys_are_vectors or have_one_shape(self.values) else None
-
-    def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
-        """The queries, and whether there are several: rows of a matrix, or a list of non-vectors."""
-        many = _axes(query) > _axes(self.keys[0]) if self._keys_are_vectors else isinstance(query, list)
-        return (tuple(query), True) if many else ((query,), False)
-
-    def _query_vectors(self, queries: Sequence[Any]) -> Floats:
-        """(query, component), as long as the keys."""
-        vectors, width = self._embedded("queries", queries), self._vectors.shape[1]
-        if vectors.shape[1] != width:
-            raise errors.ShapeError(
-                f"`query` has {vectors.shape[1]} components, `keys` have {width}.\nQueries and keys need equally many."
-            )
-        return vectors
-
-    def _answer(
-        self, kind: Any, queries: tuple[Any, ...], many: bool, values: list[Any], weights: Floats, notes: list[str]
-    ) -> Answer:
-        value: Any = values[0] if not many else values if self._value_numbers is None else np.array(values)
-        shown_weights = weights if many else weights[0]
-        return Answer(kind, queries, self.keys, self.values, value, shown_weights, tuple(notes))
-
-
-def _axes(thing: Any) -> int:
-    """How deep numbers are nested."""
-    if hasattr(thing, "ndim"):
-        return int(thing.ndim)
-    return 1 + _axes(thing[0]) if isinstance(thing, (list, tuple)) and thing else 0
 
 
 def _are_equal(key: Any, query: Any) -> bool:
