@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import unicodedata
@@ -22,7 +21,7 @@ from regard import input_file, validate
 from regard.errors import OptionError, shown
 from regard.tables import printed_number
 from regard.teaching.hand_check.document import Document
-from regard.teaching.hand_check.formats import read_mapping
+from regard.teaching.hand_check.formats import csv_rows, read_mapping
 from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Place, Product, inputs_of, parse_product
 from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS, WITH_HEAD
 from regard.teaching.hand_check.steps import solve
@@ -428,16 +427,10 @@ def _comes_out_well(task: ExerciseTask) -> bool:
 
 def read_students(path: str | Path) -> list[str]:
     """The names in a CSV file: the column called student or name, or the first one."""
-    lines = input_file.read_text(path, fix=" In Excel, save it as CSV UTF-8.").splitlines()
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    try:
-        if any("\0" in line for line in lines):
-            raise csv.Error
-        rows = [
-            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
-        ]
-    except csv.Error:
-        raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.") from None
+    text = input_file.read_text(path, fix=" In Excel, save it as CSV UTF-8.")
+    if "\0" in text:
+        raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.")
+    rows = [cells for _, row in csv_rows(text, str(path)) if any(cells := [cell.strip() for cell in row])]
     if not rows:
         raise OptionError(f"{str(path)!r} holds no name; expected a CSV file with a student per line.")
     heading = [cell.casefold() for cell in rows[0]]

@@ -240,16 +240,16 @@ class Grid:
         return 2 if self.kinds[0] == "query" and self.kinds[1:2] in (["word"], ["key"]) else 1
 
 
-def _read_csv(text: str, document: Document, words: Sequence[str]) -> None:
+def csv_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file with their lines; cells are separated by commas, semicolons or tabs."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(text.splitlines(keepends=True), delimiter=max(",;\t", key=first.count), strict=True)
     try:
-        rows = [(reader.line_num, row) for row in reader]
+        return [(reader.line_num, row) for row in reader]
     except csv.Error as problem:
         raise OptionError(
-            f"{document.source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
+            f"{source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
         ) from None
-    read_grids(list(_grids(rows, document.source)), document, words)
 
 
 def _grids(rows: Iterable[tuple[int, Sequence[str]]], source: str, caption: str = "") -> Iterator[Grid]:
@@ -639,7 +639,9 @@ def _name_and_arguments(left: str) -> tuple[str, list[str]]:
 
 READERS: dict[str, Callable[[str, Document, Sequence[str]], Any]] = {
     ".json": lambda text, document, words: read_mapping(parse_json(text, document.source), document),
-    ".csv": _read_csv,
+    ".csv": lambda text, document, words: read_grids(
+        list(_grids(csv_rows(text, document.source), document.source)), document, words
+    ),
     ".md": _read_markdown,
     ".txt": _read_plain_text,
 }
