@@ -33,29 +33,27 @@ MOST_ATTEMPTS = 5000
 LARGEST_SCORE = 12.0
 WIDEST_SPREAD = 4.0  # of the scaled scores in a row: the smallest weight is about 0.01
 DECIMALS = 2  # of a solution
-# As sheets head the steps; `regard check` knows these spellings and those of other languages.
-HEADINGS = {
-    "positioned": "x + position", "query": "q", "key": "k", "value": "v", "score": "score",
-    "unscaled_weight": "softmax(score)", "scaled": "score/√d_k", "masked": "masked", "weight": "softmax",
-    "weighted_value": "softmax × v", "output": "sum", "weight_gradient": "dL/dw", "mean_gradient": "mean",
-    "scaled_gradient": "dL/ds", "score_gradient": "dL/dscore", "concatenated": "concatenated",
-    "projected": "after W_O",
-}  # fmt: skip
-FORMULAS = {
-    "positioned": "x + position, added component by component",
-    "score": "score = q · k",
-    "unscaled_weight": "softmax of the scores as they are, without √d_k",
-    "scaled": "score / √d_k",
-    "masked": "the scaled scores, −∞ where the mask is 0",
-    "weight": "softmax over each row",
-    "output": "sum of softmax × v over the keys",
-    "weight_gradient": "dL/dw = dL/dz · v, for each key",
-    "mean_gradient": "mean = Σ softmax × dL/dw over the keys",
-    "scaled_gradient": "dL/ds = softmax × (dL/dw − mean)",
-    "score_gradient": "dL/dscore = dL/ds / √d_k",
-    "concatenated": "the sums of all heads, side by side",
-    "projected": "concatenated · W_O",
+# How sheets head the steps, which `regard check` knows in other languages too, and the formula above them.
+SHEETS = {
+    "positioned": ("x + position", "x + position, added component by component"),
+    "query": ("q", ""),
+    "key": ("k", ""),
+    "value": ("v", ""),
+    "score": ("score", "score = q · k"),
+    "unscaled_weight": ("softmax(score)", "softmax of the scores as they are, without √d_k"),
+    "scaled": ("score/√d_k", "score / √d_k"),
+    "masked": ("masked", "the scaled scores, −∞ where the mask is 0"),
+    "weight": ("softmax", "softmax over each row"),
+    "weighted_value": ("softmax × v", ""),
+    "output": ("sum", "sum of softmax × v over the keys"),
+    "weight_gradient": ("dL/dw", "dL/dw = dL/dz · v, for each key"),
+    "mean_gradient": ("mean", "mean = Σ softmax × dL/dw over the keys"),
+    "scaled_gradient": ("dL/ds", "dL/ds = softmax × (dL/dw − mean)"),
+    "score_gradient": ("dL/dscore", "dL/dscore = dL/ds / √d_k"),
+    "concatenated": ("concatenated", "the sums of all heads, side by side"),
+    "projected": ("after W_O", "concatenated · W_O"),
 }
+HEADINGS = {step: heading for step, (heading, _) in SHEETS.items()}
 
 
 # Topics
@@ -298,7 +296,7 @@ class ExerciseTask:
         if step not in PROJECTIONS:
             if step == "score" and self.inputs.position is not None:
                 return "score = q · k, with q = k = v = x + position"
-            return FORMULAS[step] + ("ᵀ" if step == "projected" and self.inputs.product == PRODUCTS[1] else "")
+            return SHEETS[step][1] + ("ᵀ" if step == "projected" and self.inputs.product == PRODUCTS[1] else "")
         source = "context" if step != "query" and self.inputs.context is not None else "x"
         mark = "ᵀ" if self.inputs.product == PRODUCTS[1] else ""
         return f"{HEADINGS[step]} = {source} · {PROJECTIONS[step]}{mark}"

@@ -145,8 +145,8 @@ def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
         "width": 0 if inputs.x is None else inputs.x.shape[1],
         "head_dim": size("W_q", "W_k", "query", "key"),
         "value_dim": value_dim,
-        "concatenated width": inputs.heads * size("W_v", "value") or size("concatenated") or inputs.heads * value_dim,
-        "output width": size("W_O", "projected"),
+        "concatenated_width": inputs.heads * size("W_v", "value") or size("concatenated") or inputs.heads * value_dim,
+        "output_width": size("W_O", "projected"),
     }
 
 
