@@ -138,25 +138,21 @@ def traced(
     """
     if seed is not None:
         validate.integer("seed", seed, 0)
+    if (not words and (content is None or words is not None)) or (context is not None and not context):
+        raise OptionError('The text, or the context, holds no word: give one, as in regard steps "The cat sat".')
     if content is not None:
         document = _document(content, source)
-        if width is not None:
-            raise OptionError("`width` is for random vectors; these words have vectors of their own.")
-        if context is not None and document.of("embedding"):
-            raise OptionError(
-                "`context` is for random vectors; vectors that are given come with a context of their own."
-            )
+        if width is not None or (context is not None and document.of("embedding")):
+            raise OptionError("`width` and `context` are for random vectors; these words have vectors of their own.")
         if heads is not None:
             document.settings["heads"] = heads
         if product is not None:
             document.settings.setdefault("product", product)
         inputs, note = _from_document(document, words, seed)
         made = TYPED if seed is None else f"{TYPED}, W random numbers from seed {seed}"
-    elif not words:
-        raise OptionError('The text holds no word: give one, as in regard steps "The cat sat".')
     else:
         seed = USUAL_SEED if seed is None else seed
-        inputs, note = _random(tuple(words), context, heads or 1, width, seed, parse_product(product))
+        inputs, note = _random(tuple(words or ()), context, heads or 1, width, seed, parse_product(product))
         made = f"random numbers from seed {seed}"
     if positions is not None:
         note += _add_positions(inputs, positions)
@@ -189,7 +185,10 @@ def written_formula(formula: str, inputs: Inputs) -> str:
 def _document(content: Any, source: str) -> Document:
     """A document from a JSON file: named parts, or embeddings alone, by word or as a list."""
     if isinstance(content, dict) and content:
-        by_word = all(_is_flat(vector) for vector in content.values())
+        by_word = all(
+            part and isinstance(part, list) and not any(isinstance(one, list | dict | str) for one in part)
+            for part in content.values()
+        )
         if not by_word and any(isinstance(name, str) and step_named(name) for name in content):
             return read_mapping(content, Document(source))
     if not isinstance(content, (dict, list)) or not content:
@@ -200,17 +199,10 @@ def _document(content: Any, source: str) -> Document:
     return read_mapping({"embeddings": content}, Document(source))
 
 
-def _is_flat(vector: Any) -> bool:
-    is_list = isinstance(vector, list) and bool(vector)
-    return is_list and not any(isinstance(number, (list, dict, str)) for number in vector)
-
-
 # Inputs
 
 
 def _from_document(document: Document, words: Sequence[str] | None, seed: int | None) -> tuple[Inputs, str]:
-    if words is not None and not words:
-        raise OptionError("The text holds no word.")
     inputs = inputs_of(document, None if words is None else tuple(words))
     if inputs.misfits:
         misfit = inputs.misfits[0]
@@ -247,11 +239,7 @@ def _random(
 ) -> tuple[Inputs, str]:
     width = HEAD_DIM * heads if width is None else width
     validate.integer("width", width, 1, MOST_WIDTH)
-    if width % heads:
-        raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a multiple of {heads}.")
     key_words = words if context is None else tuple(context)
-    if not key_words:
-        raise OptionError("The context holds no word.")
     vectors = random_embeddings((*words, *key_words), width, seed)
     inputs = Inputs(words, key_words, heads, vectors[: len(words)], matrices=random_matrices(width, width, heads, seed))
     inputs.has_matrices, inputs.product = True, product
@@ -269,14 +257,12 @@ def random_embeddings(words: Sequence[str], width: int, seed: int) -> Numbers:
     vectors: dict[str, Numbers] = {}
     taken: set[tuple[float, ...]] = {(0.0,) * width}
     for word in dict.fromkeys(words):
-        attempt = 0
-        while True:
-            part = begun.part(word) if not attempt else begun.part(word).part(str(attempt))
+        vector, attempt, part = np.zeros(width), 0, begun.part(word)
+        while tuple(vector) in taken:
             spread = 1 + attempt / 4  # a larger range where small numbers are used up
             vector = np.round(part.normal((width,), np.float64) * spread) + 0.0  # −0 becomes 0
-            if tuple(vector) not in taken:
-                break
             attempt += 1
+            part = begun.part(word).part(str(attempt))
         taken.add(tuple(vector))
         vectors[word] = vector
     return np.stack([vectors[word] for word in words])
@@ -285,7 +271,7 @@ def random_embeddings(words: Sequence[str], width: int, seed: int) -> Numbers:
 def random_matrices(width: int, context_width: int, heads: int, seed: int) -> dict[str, Numbers]:
     """W_q, W_k, W_v, and W_O for several heads, each (in, out), of −1, 0 and 1 and of full rank."""
     if width % heads:
-        raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a divisor of {width}.")
+        raise OptionError(f"{width} numbers cannot be split evenly among {heads} heads: choose a multiple of {heads}.")
     matrices = {"W_q": random_matrix(width, width, Seed(seed).part("w_q"))}
     for name in ("W_k", "W_v"):
         matrices[name] = random_matrix(context_width, width, Seed(seed).part(name.lower()))
