@@ -40,38 +40,6 @@ right:{LEFT}px;bottom:6px;font-size:18px;color:{colours.MUTED}}}
 @media print{{@page{{size:{WIDTH}px {HEIGHT}px;margin:0}}body{{overflow:visible;background:#fff}}
 section{{display:block;position:relative;left:0;top:0;transform:none;break-after:page}}aside,#pointer{{display:none}}}}
 """
-SCRIPT = """
-const slides = [...document.querySelectorAll('section')], notes = [...document.querySelectorAll('aside')];
-const pointer = document.getElementById('pointer');
-let shown = Math.min(Math.max(parseInt(location.hash.slice(1)) || 1, 1), slides.length) - 1;
-function show(number) {
-  shown = Math.min(Math.max(number, 0), slides.length - 1);
-  slides.forEach((slide, place) => slide.classList.toggle('shown', place === shown));
-  notes.forEach((note, place) => note.classList.toggle('shown', place === shown));
-  history.replaceState(null, '', '#' + (shown + 1));
-}
-function resize() {
-  document.body.style.setProperty('--scale', Math.min(innerWidth / 960, innerHeight / 540));
-}
-const keys = {
-  ArrowRight: () => show(shown + 1), ' ': () => show(shown + 1), PageDown: () => show(shown + 1),
-  ArrowLeft: () => show(shown - 1), PageUp: () => show(shown - 1), Home: () => show(0),
-  End: () => show(slides.length - 1), n: () => document.body.classList.toggle('notes'),
-  p: () => document.body.classList.toggle('pointing'),
-  f: () => document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen(),
-};
-addEventListener('keydown', event => {
-  if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  keys[event.key]();
-});
-addEventListener('click', event => show(shown + (event.clientX < innerWidth / 4 ? -1 : 1)));
-addEventListener('pointermove', event => {
-  pointer.style.left = event.clientX + 'px'; pointer.style.top = event.clientY + 'px';
-});
-addEventListener('resize', resize); addEventListener('hashchange', () => show(parseInt(location.hash.slice(1)) - 1));
-resize(); show(shown);
-"""
 
 
 def html(deck: Deck) -> str:
@@ -79,20 +47,19 @@ def html(deck: Deck) -> str:
     body = "\n".join(map(_section, deck.slides))
     notes = "\n".join(f"<aside>{escape(printable(chr(10).join(slide.notes)))}</aside>" for slide in deck.slides)
     notes = notes.replace("↵", "\n")
-    script = SCRIPT
+    script = _script("deck.js")
     if deck.live is not None:
-        script += (
-            "const live = "
-            + json.dumps(deck.live, separators=(",", ":"))
-            + ";\n"
-            + files(__package__).joinpath("live.js").read_text(encoding="utf-8")
-        )
+        script += f"const live = {json.dumps(deck.live, separators=(',', ':'))};\n{_script('live.js')}"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n{notes}\n"
         f'<div id="pointer"></div><script>{script}</script></body></html>\n'
     )
+
+
+def _script(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(slide: Slide) -> str:
