@@ -33,10 +33,6 @@ class StepGrade:
     most: float
     counts: Mapping[str, int]  # of each kind of verdict
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"step": self.step, "points": self.points, "of": self.most, "numbers": dict(self.counts)}
-
 
 @dataclass(frozen=True)
 class Grade:
@@ -94,7 +90,10 @@ class Grade:
             "of": self.most,
             "first_error": self.first_error,
             "slips": list(dict.fromkeys(verdict.slip for verdict in self.errors if verdict.slip)),
-            "steps": [grade.as_dict() for grade in self.steps],
+            "steps": [
+                {"step": step.step, "points": step.points, "of": step.most, "numbers": dict(step.counts)}
+                for step in self.steps
+            ],
             "remarks": list(self.remarks),
         }
 

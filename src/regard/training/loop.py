@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -145,21 +146,15 @@ def train(
     recipe = replace(recipe or Recipe(), **options)
     if model is None:
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
-    _check(model, task)
-    run = TrainingRun(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
-    if out is None:
-        return run.finish(None, on_step)
-    with checkpoint.held(Path(out)):
-        return run.finish(Path(out), on_step)
-
-
-def _check(model: Transformer, task: Task) -> None:
     embedded, head = model.embedding.weight.shape[0], None if model.head is None else model.head.outputs
     if head != task.vocabulary or embedded != task.vocabulary:
         raise errors.ShapeError(
             f"`model` embeds {embedded} tokens and has {'no head' if head is None else f'a head for {head}'}; the task "
             f"{task.name} has {task.vocabulary} tokens. network({task.vocabulary}, length={task.length}) fits."
         )
+    run = TrainingRun(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
+    with checkpoint.held(Path(out)) if out is not None else nullcontext():
+        return run.finish(None if out is None else Path(out), on_step)
 
 
 class TrainingRun:
