@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
 from regard import atomic_file, errors, examples
-from regard.slides.attention_parts import eight_heads, intuition, matrices, matrix_form, purpose, table
-from regard.slides.deck import Deck, GridCell, Slide, SlideGrid, fit
+from regard.slides.deck import Deck, GridCell, SlideGrid, fit
 from regard.slides.lecture import Lecture
-from regard.slides.lesson_parts import blocks, fixed, learning, look_up, positions, probability, roles, root
+from regard.slides.parts import PARTS as PARTS
 from regard.slides.svg import slide_svg
 from regard.teaching.hand_check.inputs import parse_product
 
-PARTS: dict[str, Callable[[Lecture], Iterator[Slide]]] = {
-    "intuition": intuition,
-    "matrices": matrices,
-    "purpose": purpose,
-    "table": table,
-    "matrix-form": matrix_form,
-    "heads": eight_heads,
-    "blocks": blocks,
-    "look-up": look_up,
-    "root": root,
-    "fixed": fixed,
-    "roles": roles,
-    "probability": probability,
-    "positions": positions,
-    "learning": learning,
-}
 DECKS, FIGURES = (".pptx", ".pdf", ".html"), (".svg", ".png")
 FORMATS = (*DECKS, *FIGURES)
 
