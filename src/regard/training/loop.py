@@ -267,14 +267,11 @@ class TrainingRun:
         if saved is None:
             return
         tensors, state, self.record = saved
-        with torch.no_grad():
-            for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
-                tensor.copy_(torch.from_numpy(tensors[f"model.{name}"]))
-                moments.exp_avg.copy_(torch.from_numpy(tensors[f"exp_avg.{name}"]))
-                moments.exp_avg_sq.copy_(torch.from_numpy(tensors[f"exp_avg_sq.{name}"]))
-                moments.step.fill_(state.step)
-        self.step, self.level, self.running = state.step, state.level, state.running
-        self.losses = state.losses
+        for name, tensor in self._tensors().items():
+            tensor.copy_(torch.from_numpy(tensors[name]))
+        for moments in self.optimiser.moments:
+            moments.step.fill_(state.step)
+        self.step, self.level, self.running, self.losses = state.step, state.level, state.running, state.losses
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
