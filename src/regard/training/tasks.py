@@ -455,17 +455,13 @@ def task(name: str, **options: Any) -> Task:
             hint = errors.did_you_mean(str(name), TASKS)
             raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}, or a text file.{hint}")
         name, options = "text", {"path": name, **options}
-    parameters = signature(TASKS[name]).parameters
-    if unknown := [option for option in options if option not in parameters]:
-        takes = ", ".join(parameters) or "no options"
-        raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
-    if missing := [
-        option
-        for option, parameter in parameters.items()
-        if parameter.default is parameter.empty and option not in options
-    ]:
+    takes = signature(TASKS[name])
+    try:
+        takes.bind(**options)
+    except TypeError as problem:
         instead = " Give the text file instead of the word text." if name == "text" else ""
-        raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.{instead}")
+        names = ", ".join(takes.parameters) or "no options"
+        raise errors.OptionError(f"The task {name} takes {names}: {problem}.{instead}") from None
     for option in ("length", "pairs", "vocabulary"):
         if options.get(option) is not None:
             validate.integer(option, options[option], 1, MOST_TOKENS)

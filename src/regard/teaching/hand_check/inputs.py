@@ -409,14 +409,14 @@ def _read_matrix(document: Document, inputs: Inputs, name: str, size: int | None
     if cells[0].text == "I":
         inputs.matrices[name] = np.eye(size or 1)
         return
-    by_head = rows_of(cells, name, document.source)
+    by_head = rows_of(cells, cells[0].step, document.source)
     heads = sorted(head for head in by_head if head is not None)
     of_heads = [inputs.in_convention(np.array([*by_head[head].values()])) for head in heads or by_head]
     if len(of_heads) not in (1, inputs.heads) or len({len(matrix) for matrix in of_heads}) > 1:
         came = ", ".join(map(inputs.as_written, of_heads)) or "empty"
         raise ShapeError(
-            f"{document.source}: `{name}` is {came}; expected one list of rows, or one per head with equally many, or "
-            '"I" for the identity.'
+            f"{document.source}: `{cells[0].step}` is {came}; expected one list of rows, one per head with equally "
+            'many, or "I" for the identity.'
         )
     matrix = np.concatenate(of_heads, axis=1)
     if size is None or len(matrix) == size:
@@ -452,13 +452,10 @@ def parse_product(setting: Any) -> Product:
     """
     if setting is None:
         return PRODUCTS[0]
-    if isinstance(setting, str):
-        text = re.sub(r"(?i)^q\s*=\s*", "", setting.strip()).replace("E", "x").replace("X", "x")
-        text = re.sub(r"[\s·*×@_]+", " ", text).replace("ᵀ", "^T").replace(" q", "").replace("^t", "^T")
-        for product in PRODUCTS:
-            if text == product:
-                return product
-    raise OptionError(f'`product` is {shown(setting)}; expected "x W" (as in q = x · W_q) or "x W^T".')
+    form = re.fullmatch(r"(?:q\s*=\s*)?[xe][\s·*×@]*w(?:[\s_]*q)?\s*(\^t|ᵀ)?", str(setting).strip().casefold())
+    if form is None:
+        raise OptionError(f'`product` is {shown(setting)}; expected "x W" (as in q = x · W_q) or "x W^T".')
+    return PRODUCTS[form[1] is not None]
 
 
 def _mask(setting: Any, inputs: Inputs) -> tuple[Mask | None, str]:
