@@ -11,8 +11,7 @@ from rich.terminal_theme import TerminalTheme
 
 from regard import examples
 from regard.output import text
-from regard.teaching.traced_attention import traced
-from regard.teaching.traced_tables import step_tables
+from regard.teaching.traced_attention import step_tables, traced
 
 PICTURE = Path(__file__).with_name("the-cat-sat.svg")
 

@@ -49,7 +49,7 @@ HAND_OVERS: set[tuple[str, str]] = {
     ("teaching.block", "output"),
     ("teaching.positions", "output"),
     ("teaching.scaled_scores", "output"),
-    ("teaching.lookup_vectors", "models"),
+    ("teaching.lookup", "models"),
     ("notebook", "output"),
     ("notebook", "viewer"),
     ("reading.reading", "viewer"),

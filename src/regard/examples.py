@@ -76,6 +76,47 @@ _AFTERWARDS = (
     "thing that she held in her hands that day was an apple."
 )
 
+# Texts by name: what they show, the text, and options of `regard steps` to try on it.
+_SENTENCES = {
+    "kids": (
+        "Does 'they' mean the kids or the lions?",
+        "The kids were scared of the lions, so they left right away.",
+        " --query they",
+    ),
+    "action": ("Three words", "Action gets results", ""),
+    "keys": (
+        "Who, where, whose, when: heads attend to each",
+        "Keys on the table belong to Sarah",
+        " --query Keys --heads 4",
+    ),
+    "sarah": (
+        "Pronouns that reach back across sentences",
+        "Keys on the table belong to Sarah. She put them there on Monday, when she came home from the library. The "
+        "table is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long "
+        "before she was born. When somebody leans on it, everything slides a little, and so by the evening her keys "
+        "had fallen to the floor. Her brother found them. He put them back, and told her that it needs a new leg.",
+        " --query them:2",
+    ),
+    "jake": (
+        "A pronoun that reaches back over fourteen words",
+        "Jake saw the Apple iPhone on a shelf in the shop and took it into his hand. It felt lighter than he had "
+        "thought.",
+        " --query It",
+    ),
+    "apple-phones": ("A vector moves with its context: Apple the phone", "Love Apple phones", " --query Apple"),
+    "apple-phone": (
+        "The deciding context is sentences away: apple the phone",
+        "She mends phones for a living. " + _AFTERWARDS,
+        " --query apple",
+    ),
+    "apple-fruit": (
+        "The same after another beginning: apple the fruit",
+        "She grows fruit for a living. " + _AFTERWARDS,
+        " --query apple",
+    ),
+    "africa": ("Each word attends to the others", "jane visits africa", ""),
+}
+
 _ALL = (
     Example(
         "cat-sat",
@@ -105,72 +146,11 @@ _ALL = (
         },
         ("regard steps --example four-words --query 0", 'regard examples four-words | regard lookup - "[0.3, 1.2, 4]"'),
     ),
-    Example(
-        "kids",
-        "sentence",
-        "Does 'they' mean the kids or the lions?",
-        "The kids were scared of the lions, so they left right away.",
-        ("regard steps --example kids --query they",),
-    ),
-    Example(
-        "action",
-        "sentence",
-        "Three words",
-        "Action gets results",
-        ("regard steps --example action",),
-    ),
-    Example(
-        "keys",
-        "sentence",
-        "Who, where, whose, when: heads attend to each",
-        "Keys on the table belong to Sarah",
-        ("regard steps --example keys --query Keys --heads 4",),
-    ),
-    Example(
-        "sarah",
-        "passage",
-        "Pronouns that reach back across sentences",
-        "Keys on the table belong to Sarah. She put them there on Monday, when she came home from the library. The "
-        "table is old, and one of its legs is shorter than the others. It stood in her grandmother's kitchen long "
-        "before she was born. When somebody leans on it, everything slides a little, and so by the evening her keys "
-        "had fallen to the floor. Her brother found them. He put them back, and told her that it needs a new leg.",
-        ("regard steps --example sarah --query them:2",),
-    ),
-    Example(
-        "jake",
-        "passage",
-        "A pronoun that reaches back over fourteen words",
-        "Jake saw the Apple iPhone on a shelf in the shop and took it into his hand. It felt lighter than he had "
-        "thought.",
-        ("regard steps --example jake --query It",),
-    ),
-    Example(
-        "apple-phones",
-        "sentence",
-        "A vector moves with its context: Apple the phone",
-        "Love Apple phones",
-        ("regard steps --example apple-phones --query Apple",),
-    ),
-    Example(
-        "apple-phone",
-        "passage",
-        "The deciding context is sentences away: apple the phone",
-        "She mends phones for a living. " + _AFTERWARDS,
-        ("regard steps --example apple-phone --query apple",),
-    ),
-    Example(
-        "apple-fruit",
-        "passage",
-        "The same after another beginning: apple the fruit",
-        "She grows fruit for a living. " + _AFTERWARDS,
-        ("regard steps --example apple-fruit --query apple",),
-    ),
-    Example(
-        "africa",
-        "sentence",
-        "Each word attends to the others",
-        "jane visits africa",
-        ("regard steps --example africa",),
+    *(
+        Example(
+            name, "passage" if ". " in text else "sentence", about, text, (f"regard steps --example {name}{options}",)
+        )
+        for name, (about, text, options) in _SENTENCES.items()
     ),
     Example(
         "partners",

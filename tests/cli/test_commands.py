@@ -275,7 +275,7 @@ def test_endless_input_is_refused(tmp_path, monkeypatch):
         (["steps", "The cat sat", "--set", "key=sat"], "seed, width, positions, product"),
         (["examples", "nothing"], "cat-sat"),
         (["scaling", "--divisor", "0"], "positive"),
-        (["scaling", "--divisor", "poem"], "expected a number"),
+        (["scaling", "--divisor", "poem"], "expected a positive number"),
         (["stpes"], "steps"),
     ],
 )

@@ -13,7 +13,7 @@ from regard import errors, slides
 from regard.arrays import numpy_of
 from regard.cli.app import app
 from regard.output.svg import Svg
-from regard.slides.deck import BOTTOM, INNER, LEFT, Deck, Slide, SlideGrid, SlideText, fit, place, smallest_type
+from regard.slides.deck import BOTTOM, INNER, LEFT, TITLE, Deck, Slide, SlideGrid, SlideText, fit, place
 from regard.slides.svg import slide_svg
 from regard.teaching.traced_attention import traced
 from regard.teaching.words import words_of
@@ -25,6 +25,15 @@ SENTENCES = (
     "Keys on the table belong to Sarah, who had left them there before internationalisation kept her away.",
 )
 WITHOUT_MODEL = ["matrices", "table", "matrix-form", "heads", "look-up", "root", "positions", "blocks", "learning"]
+
+
+def smallest_type(slide: Slide) -> float:
+    """The smallest font size on a slide, in points, figures included."""
+    sizes = [TITLE]
+    for placed in place(slide):
+        element = placed.element
+        sizes.append(element.smallest_type * placed.width / element.width if isinstance(element, Svg) else placed.size)
+    return min(sizes)
 
 
 @pytest.fixture(scope="module", params=SENTENCES, ids=lambda text: text[:12])

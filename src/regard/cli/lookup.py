@@ -14,7 +14,7 @@ from regard.cli.outputs import Output
 from regard.output import figure
 from regard.output.files import file_of
 from regard.tables import Table
-from regard.teaching.lookup_document import lookup_of, query_of, table_with_values
+from regard.teaching.lookup import lookup_of, query_of
 
 MOST_KEYS = 24
 
@@ -85,7 +85,7 @@ def lookup(
         parts = (equal, soft.table())
         terminal.show([part if isinstance(part, str) else _shortened(part, output.full) for part in parts], output.full)
         return
-    tables = [table_with_values(dictionary, hard), table_with_values(dictionary, soft)]
+    tables = [answer.table(with_values=True) for answer in (hard, soft)]
     title = "Hard and soft look-up"
     output.write(lambda kind: file_of(tables, lambda: figure.lookup(dictionary, search_query), kind, title))
 

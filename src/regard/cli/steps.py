@@ -16,8 +16,7 @@ from regard.cli.text_input import STANDARD, called, json_of, settings, text_give
 from regard.errors import OptionError
 from regard.output.files import USUAL, Format
 from regard.output.steps_report import StepsReport
-from regard.teaching.traced_attention import traced
-from regard.teaching.traced_tables import step_tables
+from regard.teaching.traced_attention import step_tables, traced
 from regard.teaching.words import words_of
 
 FORMATS = (*USUAL, Format.XLSX)

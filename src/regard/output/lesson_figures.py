@@ -298,8 +298,6 @@ def lookup(
 ) -> Svg:
     """The weights that the soft look-up of one query gives to the keys, strongest first, and what comes out."""
     answer = dictionary.soft(query, temperature)
-    if answer.weights.ndim != 1:
-        raise TypeError(f"A figure shows the look-up of one query, and `query` holds {len(answer.weights)}.")
     most = max(4, round(room(MOST_KEYS)))
     order = np.argsort(-answer.weights, kind="stable")[:most]
     similarity = dictionary.similarities(query)

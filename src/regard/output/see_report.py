@@ -31,7 +31,7 @@ from regard.reading.layer_numbers import position, sizes_in_words
 from regard.reading.sight import Sight, sight
 from regard.reading.weights import WordWeights
 from regard.tables import Table, printed_number
-from regard.teaching.traced_tables import strongest_rows
+from regard.teaching.traced_attention import strongest_rows
 
 FEW_ROWS = 5  # a narrow table of at least twice as many rows is shown in two halves
 LONGEST_TEXT = 640  # longer texts are shortened

@@ -14,8 +14,7 @@ from regard.output.svg import Svg
 from regard.output.trace_figures import bars, flow
 from regard.output.weight_figures import heads, heat_map
 from regard.output.worked_sheet import worked_sheet
-from regard.teaching.traced_attention import Traced
-from regard.teaching.traced_tables import step_tables
+from regard.teaching.traced_attention import Traced, step_tables
 from regard.trace import Trace
 
 MOST_HEADS = 8  # whose flow a page shows

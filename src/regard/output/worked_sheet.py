@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import OptionError, missing_package
 from regard.teaching.hand_check.inputs import PRODUCTS, Inputs
-from regard.teaching.hand_check.places import PROJECTIONS
+from regard.teaching.hand_check.notation import PROJECTIONS
 from regard.teaching.traced_attention import written_formula
 
 MOST_CELLS = 100_000
@@ -126,7 +126,7 @@ class _Page:
 
     def _matrix(self, name: str) -> Address:
         """A W as the convention writes it; the address is always of (in, out)."""
-        written = self.inputs.written_matrix(name)
+        written = self.inputs.in_convention(self.inputs.matrices[name])
         rows = [str(at + 1) for at in range(len(written))]
         address = self.block(
             f"{name}: {written.shape[0]} × {written.shape[1]}", rows, written.shape[1],

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from regard import atomic_file, errors, examples
-from regard.slides.attention_parts import eight_heads, intuition, matrices, matrix_form, purpose, table
-from regard.slides.deck import Deck, Slide, SlideGrid, fit
+from regard.slides.deck import Deck, GridCell, SlideGrid, fit
 from regard.slides.lecture import Lecture
-from regard.slides.lesson_parts import blocks, fixed, learning, look_up, positions, probability, roles, root
-from regard.slides.live import live_numbers
+from regard.slides.parts import PARTS as PARTS
 from regard.slides.svg import slide_svg
 from regard.teaching.hand_check.inputs import parse_product
 
-PARTS: dict[str, Callable[[Lecture], Iterator[Slide]]] = {
-    "intuition": intuition,
-    "matrices": matrices,
-    "purpose": purpose,
-    "table": table,
-    "matrix-form": matrix_form,
-    "heads": eight_heads,
-    "blocks": blocks,
-    "look-up": look_up,
-    "root": root,
-    "fixed": fixed,
-    "roles": roles,
-    "probability": probability,
-    "positions": positions,
-    "learning": learning,
-}
 DECKS, FIGURES = (".pptx", ".pdf", ".html"), (".svg", ".png")
 FORMATS = (*DECKS, *FIGURES)
 
@@ -65,28 +49,18 @@ def deck_of(
         for name in parts or PARTS
         for slide in PARTS[name](lecture)
     ]
-    return Deck(lecture.text, fit(slides), live_numbers(lecture) if any(_is_live(slide) for slide in slides) else None)
-
-
-def _is_live(slide: Slide) -> bool:
-    return any(isinstance(element, SlideGrid) and element.live for element in slide.elements)
+    elements = [element for slide in slides for element in slide.elements if isinstance(element, SlideGrid)]
+    is_live = any(isinstance(cell, GridCell) and cell.live for grid in elements for row in grid.rows for cell in row)
+    return Deck(lecture.text, fit(slides), lecture.live_numbers() if is_live else None)
 
 
 def content(deck: Deck, ending: str) -> str | bytes:
     """The deck as the content of a file: .pptx, .pdf or .html."""
-    if ending == ".pptx":
-        from regard.slides.pptx import pptx
-
-        return pptx(deck)
-    if ending == ".pdf":
-        from regard.slides.pdf import pdf
-
-        return pdf(deck)
-    if ending == ".html":
-        from regard.slides.html import html
-
-        return html(deck)
-    raise errors.option("path", ending, "a name that ends in .pptx, .pdf or .html")
+    if ending not in DECKS:
+        raise errors.option("path", ending, "a name that ends in .pptx, .pdf or .html")
+    name = ending.removeprefix(".")
+    write = getattr(import_module(f"regard.slides.{name}"), name)
+    return cast("str | bytes", write(deck))
 
 
 def save(deck: Deck, path: str | Path) -> list[Path]:

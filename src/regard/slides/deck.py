@@ -7,7 +7,7 @@ Places and sizes are decided here, in points of a slide of 960 × 540, so that a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,22 +37,53 @@ class SlideText:
     bold: bool = False
 
 
+class GridCell(str):
+    """The text of a table's cell."""
+
+    shade: float  # from 0 to 1
+    live: str  # name of the number, if an HTML deck computes it again; see `live.js`
+
+    def __new__(cls, text: str, shade: float = 0.0, live: str = "") -> GridCell:
+        cell = super().__new__(cls, text)
+        cell.shade, cell.live = shade, live
+        return cell
+
+
 @dataclass(frozen=True, slots=True)
 class SlideGrid:
-    """A table of strings; numbers are aligned at the right."""
+    """A table of strings; columns are aligned at the left where `align` has an l, else at the right."""
 
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: tuple[bool, ...] = ()  # columns aligned at the left; by default the first one only
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: str = "l"
     marked_row: int | None = None  # the row of the query
     new_column: int | None = None  # the column that this click adds
-    shades: tuple[tuple[float, ...], ...] = ()  # of cells, from 0 to 1; empty for none
     sum_row: bool = False  # whether the last row is a sum
-    live: tuple[tuple[str, ...], ...] = ()  # names of cells that an HTML deck computes again; see `live.js`
 
     def is_left(self, column: int) -> bool:
         """Whether a column is aligned at the left."""
-        return self.left[column] if self.left else column == 0
+        return self.align[column : column + 1] == "l"
+
+    def map(self, change: Callable[[str], str]) -> SlideGrid:
+        """The table with other texts."""
+        rows = [
+            [
+                GridCell(change(cell), cell.shade, cell.live) if isinstance(cell, GridCell) else change(cell)
+                for cell in row
+            ]
+            for row in self.rows
+        ]
+        return replace(self, headings=[*map(change, self.headings)], rows=rows)
+
+    def columns(self, columns: Sequence[int]) -> SlideGrid:
+        """Some columns, in this order."""
+        return replace(
+            self,
+            headings=[self.headings[column] for column in columns],
+            rows=[[row[column] for column in columns] for row in self.rows],
+            align="".join("l" if self.is_left(column) else "r" for column in columns),
+            new_column=columns.index(self.new_column) if self.new_column in columns else None,
+        )
 
     def widths(self, size: float) -> list[float]:
         """The least width of each column at this font size."""
@@ -103,58 +134,34 @@ class Placed:
 
 
 def fit(slides: Sequence[Slide]) -> tuple[Slide, ...]:
-    """The same slides with tables split where they cannot be set in 18 pt, and long titles shortened."""
-    return tuple(part for slide in slides for part in _split(_short_title(slide)))
-
-
-def _short_title(slide: Slide) -> Slide:
-    return replace(slide, title=fitted(printable(slide.title), INNER, TITLE, bold=True))
+    """The same slides with tables split where they cannot be set in 18 pt, and long titles and words shortened."""
+    return tuple(part for slide in slides for part in _split(slide))
 
 
 def _split(slide: Slide) -> Iterator[Slide]:
     """Slides that each hold a part of the table: its columns in groups with the first one, then its rows."""
-    slide = replace(slide, elements=tuple(map(_short_cells, slide.elements)))
-    tables = [element for element in slide.elements if isinstance(element, SlideGrid)]
-    if not tables:
-        yield slide
+    title = fitted(printable(slide.title), INNER, TITLE, bold=True)
+    table = next((element for element in slide.elements if isinstance(element, SlideGrid)), None)
+    if table is None:
+        yield replace(slide, title=title)
         return
-    table = tables[0]
     others = sum(_text_height(element) + APART for element in slide.elements if isinstance(element, SlideText))
-    room = BOTTOM - TOP - others
-    parts = [part for columns in _column_groups(table) for part in _row_groups(columns, room)]
+    short = table.map(lambda cell: fitted(cell, WIDEST_CELL, LEAST, bold=True))
+    parts = [part for columns in _column_groups(short) for part in _row_groups(columns, BOTTOM - TOP - others)]
     for number, part in enumerate(parts):
-        title = slide.title if len(parts) == 1 else f"{slide.title} ({number + 1} of {len(parts)})"
+        of_part = title if len(parts) == 1 else f"{title} ({number + 1} of {len(parts)})"
         elements = tuple(part if element is table else element for element in slide.elements)
-        yield replace(slide, title=fitted(title, INNER, TITLE, bold=True), elements=elements)
-
-
-def _short_cells(element: Element) -> Element:
-    """A table whose cells leave room for another column; anything else as it is."""
-    if not isinstance(element, SlideGrid):
-        return element
-    headings, *rows = (
-        tuple(fitted(cell, WIDEST_CELL, LEAST, bold=True) for cell in row) for row in (element.headings, *element.rows)
-    )
-    return replace(element, headings=headings, rows=tuple(rows))
+        yield replace(slide, title=fitted(of_part, INNER, TITLE, bold=True), elements=elements)
 
 
 def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
     widths = table.widths(LEAST)
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
-        if len(groups[-1]) > 1 and widths[0] + sum(widths[one] for one in groups[-1][1:]) + widths[column] > INNER:
+        if len(groups[-1]) > 1 and sum(widths[one] for one in groups[-1]) + widths[column] > INNER:
             groups.append([0])
         groups[-1].append(column)
-    for group in groups:
-        yield replace(
-            table,
-            headings=tuple(table.headings[column] for column in group),
-            rows=tuple(tuple(row[column] for column in group) for row in table.rows),
-            left=tuple(table.is_left(column) for column in group),
-            new_column=group.index(table.new_column) if table.new_column in group else None,
-            shades=tuple(tuple(row[column] for column in group) for row in table.shades),
-            live=tuple(tuple(row[column] for column in group) for row in table.live),
-        )
+    yield from map(table.columns, groups)
 
 
 def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
@@ -166,8 +173,6 @@ def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
         yield replace(
             table,
             rows=table.rows[start:end],
-            shades=table.shades[start:end],
-            live=table.live[start:end],
             marked_row=marked - start if marked is not None and start <= marked < end else None,
             sum_row=table.sum_row and end == len(table.rows),
         )
@@ -198,9 +203,10 @@ def place(slide: Slide) -> list[Placed]:
             height = _text_height(element)
             placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
         elif isinstance(element, SlideGrid):
-            size = _table_size(element, room - figures * LEAST_FIGURE)
-            widths = element.widths(size)
-            height = element.height(size)
+            most = room - figures * LEAST_FIGURE
+            fitting = (one for one in TABLE_SIZES if sum(element.widths(one)) <= INNER and element.height(one) <= most)
+            size = next(fitting, LEAST)
+            widths, height = element.widths(size), element.height(size)
             placed.append(Placed(element, LEFT, y, sum(widths), height, size, (), tuple(widths)))
             room -= height
         else:
@@ -209,20 +215,3 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT + (INNER - width) / 2, y, width, height))
         y += height + APART
     return placed
-
-
-def _table_size(table: SlideGrid, room: float) -> float:
-    return next(
-        (size for size in TABLE_SIZES if sum(table.widths(size)) <= INNER and table.height(size) <= room), LEAST
-    )
-
-
-def smallest_type(slide: Slide) -> float:
-    """The smallest font size on a slide, in points, figures included."""
-    sizes = [TITLE]
-    for placed in place(slide):
-        if isinstance(placed.element, Svg):
-            sizes.append(placed.element.smallest_type * placed.width / placed.element.width)
-        else:
-            sizes.append(placed.size)
-    return min(sizes)

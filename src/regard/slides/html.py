@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from html import escape
+from importlib.resources import files
 
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
 from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
-from regard.slides.live import live_script
 from regard.slides.runs import cells, runs
 
 STYLE = f"""
@@ -40,38 +40,6 @@ right:{LEFT}px;bottom:6px;font-size:18px;color:{colours.MUTED}}}
 @media print{{@page{{size:{WIDTH}px {HEIGHT}px;margin:0}}body{{overflow:visible;background:#fff}}
 section{{display:block;position:relative;left:0;top:0;transform:none;break-after:page}}aside,#pointer{{display:none}}}}
 """
-SCRIPT = """
-const slides = [...document.querySelectorAll('section')], notes = [...document.querySelectorAll('aside')];
-const pointer = document.getElementById('pointer');
-let shown = Math.min(Math.max(parseInt(location.hash.slice(1)) || 1, 1), slides.length) - 1;
-function show(number) {
-  shown = Math.min(Math.max(number, 0), slides.length - 1);
-  slides.forEach((slide, place) => slide.classList.toggle('shown', place === shown));
-  notes.forEach((note, place) => note.classList.toggle('shown', place === shown));
-  history.replaceState(null, '', '#' + (shown + 1));
-}
-function resize() {
-  document.body.style.setProperty('--scale', Math.min(innerWidth / 960, innerHeight / 540));
-}
-const keys = {
-  ArrowRight: () => show(shown + 1), ' ': () => show(shown + 1), PageDown: () => show(shown + 1),
-  ArrowLeft: () => show(shown - 1), PageUp: () => show(shown - 1), Home: () => show(0),
-  End: () => show(slides.length - 1), n: () => document.body.classList.toggle('notes'),
-  p: () => document.body.classList.toggle('pointing'),
-  f: () => document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen(),
-};
-addEventListener('keydown', event => {
-  if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  keys[event.key]();
-});
-addEventListener('click', event => show(shown + (event.clientX < innerWidth / 4 ? -1 : 1)));
-addEventListener('pointermove', event => {
-  pointer.style.left = event.clientX + 'px'; pointer.style.top = event.clientY + 'px';
-});
-addEventListener('resize', resize); addEventListener('hashchange', () => show(parseInt(location.hash.slice(1)) - 1));
-resize(); show(shown);
-"""
 
 
 def html(deck: Deck) -> str:
@@ -79,15 +47,19 @@ def html(deck: Deck) -> str:
     body = "\n".join(map(_section, deck.slides))
     notes = "\n".join(f"<aside>{escape(printable(chr(10).join(slide.notes)))}</aside>" for slide in deck.slides)
     notes = notes.replace("↵", "\n")
-    script = SCRIPT
+    script = _script("deck.js")
     if deck.live is not None:
-        script += "const live = " + json.dumps(deck.live, separators=(",", ":")) + ";\n" + live_script()
+        script += f"const live = {json.dumps(deck.live, separators=(',', ':'))};\n{_script('live.js')}"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n{notes}\n"
         f'<div id="pointer"></div><script>{script}</script></body></html>\n'
     )
+
+
+def _script(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(slide: Slide) -> str:
@@ -114,9 +86,8 @@ def _part(placed: Placed) -> str:
         for column, cell in enumerate(row):
             names = ["left"] * element.is_left(column) + ["bold"] * cell.bold + ["heavy"] * cell.heavy
             style = f' style="background:{cell.fill};color:{cell.ink}"' if cell.fill else ""
-            live = element.live[number - 1][column] if number and element.live else ""
-            style += f' data-live="{live}"' if live else ""
-            content = _components(cell.text) if live.startswith("x ") else _text(cell.text)
+            style += f' data-live="{cell.live}"' if cell.live else ""
+            content = _components(cell.text) if cell.live.startswith("x ") else _text(cell.text)
             line.append(f'<{tag} class="{" ".join(names)}"{style}>{content}</{tag}>')
         rows.append(f'<tr style="height:{ROW * placed.size:.1f}px">{"".join(line)}</tr>')
     return f'<table class="part" style="{where}"><colgroup>{columns}</colgroup>{"".join(rows)}</table>'

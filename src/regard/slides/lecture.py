@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from regard.arrays import numpy_of
 from regard.models.model import model
+from regard.output import colours
 from regard.output.matrix_figures import Factor, product, sentence
 from regard.output.svg import Svg, fit_box
 from regard.reading import Reading
 from regard.reading.weights import WordWeights
-from regard.slides.deck import INNER, Slide, SlideGrid, SlideText
+from regard.slides.deck import INNER, GridCell, Slide, SlideGrid, SlideText
 from regard.tables import digits_for, printed_number
 from regard.teaching.hand_check.inputs import PRODUCTS, Product
 from regard.teaching.traced_attention import Traced, traced
@@ -29,9 +30,15 @@ WIDTH = 64  # of vectors, so that √d_k = 8
 SHOWN = 4  # components of a vector on a slide
 MOST_WORDS = 7  # of the sentence in tables and matrices
 MOST_SENTENCE = 18  # words of the sentence where it is written out
+COLOURS = 65  # steps of a colour map in an HTML deck
 WEIGHT_NAMES = ("W_Q", "W_K", "W_V", "W_O")
 WEIGHTS = re.compile(r"(?<=· )W_[QKVO]\b(?!ᵀ)")  # where x or X is multiplied by them
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+STEPS = {"q": "query", "k": "key", "v": "value", "z": "output"}  # by their names in `live.js`
+SYMBOLS = {
+    "x": "x{}", "q": "q{}", "k": "k{}", "v": "v{}", "score": "q{}·k{}", "scaled": "q{}·k{}/8", "weight": "a{}{}",
+    "weighted": "a{0}{1}·v{1}", "z": "z{}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +96,11 @@ class Lecture:
         return self.steps.whole()
 
     @cached_property
+    def positioned_trace(self) -> Trace:
+        """All steps after positions are added."""
+        return self.positioned.whole()
+
+    @cached_property
     def eight_heads(self) -> Traced:
         """Eight heads on the same embeddings."""
         return traced(self.words, heads=8, width=WIDTH)
@@ -107,29 +119,51 @@ class Lecture:
         """The command that computes the numbers of tables and matrices, which are about the words shown."""
         return f"regard steps {quoted(' '.join(self.words))} --set width={WIDTH}{options}"
 
+    def live_numbers(self) -> dict[str, Any]:
+        """What an HTML deck computes its numbers from when an embedding is changed on a slide, and their colours."""
+        inputs, shares = self.steps.inputs, np.linspace(0, 1, COLOURS)
+        return {
+            "x": np.asarray(inputs.x).tolist(),
+            "positions": np.asarray(self.positioned.inputs.position).tolist(),
+            **{name: inputs.matrices[name].tolist() for name in ("W_q", "W_k", "W_v")},
+            "sequential": [colours.sequential(share) for share in shares],
+            "positive": [colours.diverging(share) for share in shares],
+            "negative": [colours.diverging(-share) for share in shares],
+        }
+
     @property
     def command(self) -> str:
         """The command that makes the slides of this lecture."""
         options = " --symbols" * self.symbols + f' --product "{self.product}"' * self.is_transposed
         return f"regard slides {self.quoted}{options}"
 
-    def slide(self, title: str, *elements: Any, command: str = "", notes: Sequence[str] = ()) -> Slide:
-        """A slide whose notes say which commands, one per line, show the same."""
+    def slides(self, command: str) -> Callable[..., Slide]:
+        """A function from a title and elements to a slide, whose notes say that these commands show the same."""
         if self.is_transposed and command.startswith("regard steps"):
             command += f' --set product="{self.product}"'
-        made = tuple(f"The same in the terminal: {line}" for line in command.splitlines())
-        return Slide(self.written(title), tuple(map(self._as_written, elements)), (*notes, *made))
+        notes = tuple(f"The same in the terminal: {line}" for line in command.splitlines())
+        return lambda title, *elements: Slide(self.written(title), tuple(map(self._as_written, elements)), notes)
 
     def _as_written(self, element: Any) -> Any:
         """Text and tables with W as this lecture writes it."""
         if isinstance(element, SlideText):
             return replace(element, paragraphs=tuple(map(self.written, element.paragraphs)))
-        if isinstance(element, SlideGrid):
-            headings = tuple(map(self.written, element.headings))
-            return replace(
-                element, headings=headings, rows=tuple(tuple(map(self.written, row)) for row in element.rows)
-            )
-        return element
+        return element.map(self.written) if isinstance(element, SlideGrid) else element
+
+    def cell(self, name: str, *place: int, positioned: bool = False, as_symbol: bool = False) -> GridCell:
+        """A number of the one head, or the first ones of a vector, as `live.js` names it: "q", 0 or "score", 0, 2."""
+        if as_symbol:
+            return GridCell(SYMBOLS[name].format(*map(index, place)))
+        trace = self.positioned_trace if positioned else self.trace
+        live = " ".join([f"p.{name}" if positioned else name, *map(str, place)])
+        if name == "x":
+            values = numpy_of(trace["positioned" if positioned else "embedding"])[place]
+        elif name == "weighted":
+            values = numpy_of(trace["weight"])[0][place] * numpy_of(trace["value"])[0, place[1]]
+        else:
+            values = numpy_of(trace[STEPS.get(name, name)])[0][place]
+        text = vector(values) if values.ndim else number(values, 1 if name == "score" else 2)
+        return GridCell(text, float(values) if name == "weight" else 0.0, live)
 
     def product_figure(self, factors: Sequence[Factor | str], height: float = 345.0) -> Svg:
         """A product of matrices, W transposed where the lecture writes it so."""
@@ -168,12 +202,22 @@ def weights_of_word(reading: Reading, layer: int, head: int, query: int) -> NDAr
     return np.asarray(next(row for _, _, row in rows), np.float64)
 
 
+def texts(reading: Reading) -> list[str]:
+    """The words of a text as a model reads it."""
+    return [word.text for word in reading.words]
+
+
+def strongest(row: Any, query: int) -> int:
+    """The key with the largest weight of a query, other than itself."""
+    return int(np.argmax(np.where(np.arange(len(row)) == query, -1.0, row)))
+
+
 def sentence_elements(
     words: Sequence[str], weights: Any, query: int, key: int | None = None, *, numbers: bool = True
 ) -> tuple[Svg | SlideText, ...]:
     """One query's weights on a sentence; of a long one the words around the query and the key, which a line says."""
     row = np.asarray(weights, np.float64)
-    key = int(np.argmax(np.where(np.arange(len(row)) == query, -1.0, row))) if key is None else key
+    key = strongest(row, query) if key is None else key
     if len(words) <= MOST_SENTENCE:
         return (sentence(words, row, query, key=key, numbers=numbers, caption=False),)
     near = sorted(range(len(words)), key=lambda place: min(abs(place - query), abs(place - key)))
@@ -207,6 +251,17 @@ def remark(*paragraphs: str) -> SlideText:
 def number(value: float, digits: int = 2) -> str:
     """A number as it is printed on slides."""
     return printed_number(float(value), digits)
+
+
+def share(weight: float) -> GridCell:
+    """A weight, with its shade."""
+    return GridCell(number(weight), float(weight))
+
+
+def weights_grid(words: Sequence[str], keys: Sequence[str], weights: Any) -> SlideGrid:
+    """A row per query, a column per key."""
+    rows = [(word, *map(share, row)) for word, row in zip(words, weights, strict=True)]
+    return SlideGrid(("q \\ k", *keys), rows)
 
 
 def vector(values: Any, digits: int | None = None) -> str:

@@ -1,6 +1,6 @@
 // Live numbers of a deck: an embedding that is changed on a slide changes every number that is computed from it.
 // `live` has x (word, width), positions (the same shape), W_q, W_k, W_v (in, out) and colours; cells name what they
-// show: "x 0", "score 0 2", "z 0", with "p." before them where positions are added to x. See slides/live.py.
+// show: "x 0", "score 0 2", "z 0", with "p." before them where positions are added to x. See slides/lecture.py.
 const product = (a, b) => a.map(row => b[0].map((_, column) => row.reduce((sum, one, at) => sum + one * b[at][column], 0)));
 const transposed = a => a[0].map((_, column) => a.map(row => row[column]));
 const softmax = row => {

@@ -9,7 +9,7 @@ from typing import TypedDict
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import SUBSCRIPT
-from regard.slides.deck import SlideGrid
+from regard.slides.deck import GridCell, SlideGrid
 
 NEW = "#fff3c4"  # the column that this click adds
 HEADING = "#eef1f6"
@@ -48,6 +48,7 @@ class SlideCell:
     ink: str
     bold: bool
     heavy: bool = False  # a heavy line below it
+    live: str = ""  # name of the number, if an HTML deck computes it again
 
 
 def cells(grid: SlideGrid) -> Iterator[list[SlideCell]]:
@@ -57,9 +58,9 @@ def cells(grid: SlideGrid) -> Iterator[list[SlideCell]]:
     for number, row in enumerate(grid.rows):
         line = []
         for column, text in enumerate(row):
-            shade = grid.shades[number][column] if grid.shades else 0.0
+            shade, live = (text.shade, text.live) if isinstance(text, GridCell) else (0.0, "")
             fill = colours.sequential(shade) if shade > 0 else NEW if column == grid.new_column else None
             bold = (number == grid.marked_row and column == 0) or (grid.sum_row and number == last)
             ink = colours.ink_on(fill) if shade > 0 and fill else colours.INK
-            line.append(SlideCell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1))
+            line.append(SlideCell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1, live=live))
         yield line

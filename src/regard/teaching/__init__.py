@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from regard.teaching.lookup import lookup_lesson
     from regard.teaching.positions import position_lesson
     from regard.teaching.scaled_scores import scaling_lesson
-    from regard.teaching.traced_attention import traced
-    from regard.teaching.traced_tables import step_tables
+    from regard.teaching.traced_attention import step_tables, traced
 
 __all__ = [
     "block_lesson", "check_notes", "exercises", "grading", "hand_check", "lookup", "lookup_lesson", "position_lesson",
@@ -24,8 +23,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "block": ("block_lesson",), "hand_check": ("check_notes",), "lookup": ("lookup_lesson",),
-            "positions": ("position_lesson",), "scaled_scores": ("scaling_lesson",), "traced_tables": ("step_tables",),
-            "traced_attention": ("traced",),
+            "positions": ("position_lesson",), "scaled_scores": ("scaling_lesson",),
+            "traced_attention": ("step_tables", "traced"),
         },
         ("exercises", "grading", "hand_check", "lookup"),
     )  # fmt: skip

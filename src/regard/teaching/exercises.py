@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import unicodedata
@@ -22,12 +21,10 @@ from regard import input_file, validate
 from regard.errors import OptionError, shown
 from regard.tables import printed_number
 from regard.teaching.hand_check.document import Document
-from regard.teaching.hand_check.formats import read_mapping
-from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Product, inputs_of, parse_product
-from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY
-from regard.teaching.hand_check.places import PROJECTIONS, Place
+from regard.teaching.hand_check.formats import csv_rows, read_mapping
+from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Place, Product, inputs_of, parse_product
+from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS, WITH_HEAD
 from regard.teaching.hand_check.steps import solve
-from regard.trace.labels import numbered
 
 SENTENCES = (("The", "cat", "sat"), ("we", "like", "tea"), ("birds", "can", "fly"), ("Anna", "reads", "books"))
 PAIRS = ((("le", "chat"), ("the", "cat", "sleeps")), (("wir", "lesen"), ("we", "read", "books")))
@@ -36,29 +33,27 @@ MOST_ATTEMPTS = 5000
 LARGEST_SCORE = 12.0
 WIDEST_SPREAD = 4.0  # of the scaled scores in a row: the smallest weight is about 0.01
 DECIMALS = 2  # of a solution
-# As sheets head the steps; `regard check` knows these spellings and those of other languages.
-HEADINGS = {
-    "positioned": "x + position", "query": "q", "key": "k", "value": "v", "score": "score",
-    "unscaled_weight": "softmax(score)", "scaled": "score/√d_k", "masked": "masked", "weight": "softmax",
-    "weighted_value": "softmax × v", "output": "sum", "weight_gradient": "dL/dw", "mean_gradient": "mean",
-    "scaled_gradient": "dL/ds", "score_gradient": "dL/dscore", "concatenated": "concatenated",
-    "projected": "after W_O",
-}  # fmt: skip
-FORMULAS = {
-    "positioned": "x + position, added component by component",
-    "score": "score = q · k",
-    "unscaled_weight": "softmax of the scores as they are, without √d_k",
-    "scaled": "score / √d_k",
-    "masked": "the scaled scores, −∞ where the mask is 0",
-    "weight": "softmax over each row",
-    "output": "sum of softmax × v over the keys",
-    "weight_gradient": "dL/dw = dL/dz · v, for each key",
-    "mean_gradient": "mean = Σ softmax × dL/dw over the keys",
-    "scaled_gradient": "dL/ds = softmax × (dL/dw − mean)",
-    "score_gradient": "dL/dscore = dL/ds / √d_k",
-    "concatenated": "the sums of all heads, side by side",
-    "projected": "concatenated · W_O",
+# How sheets head the steps, which `regard check` knows in other languages too, and the formula above them.
+SHEETS = {
+    "positioned": ("x + position", "x + position, added component by component"),
+    "query": ("q", ""),
+    "key": ("k", ""),
+    "value": ("v", ""),
+    "score": ("score", "score = q · k"),
+    "unscaled_weight": ("softmax(score)", "softmax of the scores as they are, without √d_k"),
+    "scaled": ("score/√d_k", "score / √d_k"),
+    "masked": ("masked", "the scaled scores, −∞ where the mask is 0"),
+    "weight": ("softmax", "softmax over each row"),
+    "weighted_value": ("softmax × v", ""),
+    "output": ("sum", "sum of softmax × v over the keys"),
+    "weight_gradient": ("dL/dw", "dL/dw = dL/dz · v, for each key"),
+    "mean_gradient": ("mean", "mean = Σ softmax × dL/dw over the keys"),
+    "scaled_gradient": ("dL/ds", "dL/ds = softmax × (dL/dw − mean)"),
+    "score_gradient": ("dL/dscore", "dL/dscore = dL/ds / √d_k"),
+    "concatenated": ("concatenated", "the sums of all heads, side by side"),
+    "projected": ("after W_O", "concatenated · W_O"),
 }
+HEADINGS = {step: heading for step, (heading, _) in SHEETS.items()}
 
 
 # Topics
@@ -204,9 +199,12 @@ class ExerciseTask:
 
     def boxes(self, step: str) -> list[Box]:
         """Every number of a step that is asked for."""
-        axis = AXES[step].index("query") + (step not in HEADLESS) if "query" in AXES[step] else None
-        cells = np.ndindex(self.solution[step].shape)
-        return [Box(step, cell) for cell in cells if None in (axis, self.query) or cell[axis] == self.query]  # type: ignore[index]
+        axes = WITH_HEAD[step]
+        return [
+            Box(step, place)
+            for place in np.ndindex(self.solution[step].shape)
+            if self.query is None or "query" not in axes or place[axes.index("query")] == self.query
+        ]
 
     def may_be_blank(self, box: Box) -> bool:
         """Whether a number is needless: of a key that the query may not see, all but the masked score."""
@@ -227,43 +225,35 @@ class ExerciseTask:
         return Sheet(title, self.student, blocks, {box: in_digits(self.number(box)) for box in boxes})
 
     def _given(self) -> Iterator[Block]:
-        inputs = self.inputs
+        inputs, labels = self.inputs, self.inputs.labels
         settings = [("student", self.student), ("heads", str(inputs.heads))]
         if inputs.has_matrices:
             settings.append(("product", inputs.product))
         yield Block("", ("Setting", "value"), tuple(settings), is_given=True)
-        for name, words, vectors in (
-            ("x", inputs.words, inputs.x),
-            ("context", inputs.key_words, inputs.context),
-            ("position", inputs.words, inputs.position),
+        for name, axis, vectors in (
+            ("x", "query", inputs.x),
+            ("context", "key", inputs.context),
+            ("position", "query", inputs.position),
         ):
             if vectors is not None:
-                yield _matrix_block(f"Given: {name}", name, words, vectors)
+                yield _matrix_block(f"Given: {name}", name, labels[axis], vectors)
         for name in inputs.matrices if inputs.has_matrices else ():
-            matrix = inputs.written_matrix(name)
-            rows, columns = matrix.shape
-            caption = f"Given: {name}, {rows} × {columns}"
-            yield _matrix_block(caption, name, [str(row + 1) for row in range(rows)], matrix)
+            matrix = inputs.in_convention(inputs.matrices[name])
+            rows = [str(row + 1) for row in range(len(matrix))]
+            yield _matrix_block(f"Given: {name}, {len(matrix)} × {matrix.shape[1]}", name, rows, matrix)
+        asked = slice(None) if self.query is None else slice(self.query, self.query + 1)
         for step, part in inputs.parts.items():
-            words = inputs.words if step == "query" else inputs.key_words
+            axis, rows_of_step = ("query", asked) if step == "query" else ("key", slice(None))
             for head, vectors in enumerate(part):
-                if self.query is None or step != "query":
-                    yield _matrix_block(f"Given: {step}", self._name(step, head), words, vectors)
-                else:
-                    rows = vectors[self.query : self.query + 1]
-                    yield _matrix_block(f"Given: {step}", self._name(step, head), [self._query_word], rows)
+                words, name = labels[axis][rows_of_step], self._name(step, head)
+                yield _matrix_block(f"Given: {step}", name, words, vectors[rows_of_step])
         if inputs.output_gradient is not None:
-            rows = inputs.output_gradient[0] if self.query is None else inputs.output_gradient[0][[self.query]]
-            words = inputs.words if self.query is None else (self._query_word,)
-            yield _matrix_block("Given: the gradient of the loss with respect to the sum z", "dL/dz", words, rows)
+            caption = "Given: the gradient of the loss with respect to the sum z"
+            yield _matrix_block(caption, "dL/dz", labels["query"][asked], inputs.output_gradient[0][asked])
         visible = inputs.visible()
         if visible is not None:
-            heading = ("mask", *numbered(inputs.key_words))
-            cells = [[str(int(cell)) for cell in row] for row in visible]
-            labelled = zip(numbered(inputs.words), cells, strict=True)
-            yield Block(
-                "Given: the mask, 1 where a query may see a key", heading, tuple((w, *c) for w, c in labelled), True
-            )
+            caption = "Given: the mask, 1 where a query may see a key"
+            yield _matrix_block(caption, "mask", labels["query"], visible, labels["key"])
 
     @property
     def _query_word(self) -> str:
@@ -279,28 +269,25 @@ class ExerciseTask:
                 yield self._table(in_table)
             if step in in_table:
                 continue
-            by_row: dict[tuple[int, int], list[Box]] = {}
+            by_head: dict[int, dict[int, list[Box]]] = {}
             for box in self.boxes(step):
-                head, row = (0, box.place[0]) if step in HEADLESS else (box.place[0], box.place[1])
-                by_row.setdefault((head, row), []).append(box)
-            for head in sorted({head for head, _ in by_row}):
-                rows = [(row, boxes) for (of_head, row), boxes in by_row.items() if of_head == head]
+                head, row = (0, box.place[0]) if step in HEADLESS else box.place[:2]
+                by_head.setdefault(head, {}).setdefault(row, []).append(box)
+            for head, by_row in by_head.items():
                 words = self.inputs.labels[AXES[step][0]]
-                columns = [str(at + 1) for at in range(len(rows[0][1]))]
-                columns = self.inputs.labels["key"] if step in PER_KEY else columns
-                heading = (self._name(step, head), *columns)
-                cells: tuple[tuple[str | Box, ...], ...] = tuple((words[row], *boxes) for row, boxes in rows)
-                yield Block(self._formula(step), heading, cells)
+                columns = [str(column + 1) for column in range(len(next(iter(by_row.values()))))]
+                heading = (self._name(step, head), *(self.inputs.labels["key"] if step in PER_KEY else columns))
+                rows: Any = tuple((words[row], *boxes) for row, boxes in by_row.items())
+                yield Block(self._formula(step), heading, rows)
 
     def _table(self, steps: Sequence[str]) -> Block:
         """The steps of one query, a row per key."""
-        heading, cells = ["Word"], [[word] for word in self.inputs.labels["key"]]
-        rows: list[list[str | Box]] = [[*row] for row in cells]
+        heading = ["Word"]
+        rows: list[list[str | Box]] = [[word] for word in self.inputs.labels["key"]]
         for step in steps:
-            size = self.solution[step].shape[-1] if step == "weighted_value" else 1
-            heading += [
-                f"{HEADINGS[step]}_{at + 1}" if step == "weighted_value" else HEADINGS[step] for at in range(size)
-            ]
+            size = self.solution[step].shape[-1]
+            components = [f"{HEADINGS[step]}_{at + 1}" for at in range(size)]
+            heading += components if step == "weighted_value" else [HEADINGS[step]]
             for box in self.boxes(step):
                 rows[box.place[2]].append(box)
         return Block(f"Query {self._query_word}", tuple(heading), tuple(map(tuple, rows)))
@@ -309,7 +296,7 @@ class ExerciseTask:
         if step not in PROJECTIONS:
             if step == "score" and self.inputs.position is not None:
                 return "score = q · k, with q = k = v = x + position"
-            return FORMULAS[step] + ("ᵀ" if step == "projected" and self.inputs.product == PRODUCTS[1] else "")
+            return SHEETS[step][1] + ("ᵀ" if step == "projected" and self.inputs.product == PRODUCTS[1] else "")
         source = "context" if step != "query" and self.inputs.context is not None else "x"
         mark = "ᵀ" if self.inputs.product == PRODUCTS[1] else ""
         return f"{HEADINGS[step]} = {source} · {PROJECTIONS[step]}{mark}"
@@ -321,13 +308,13 @@ def in_digits(number: float, decimals: int = DECIMALS) -> str:
     return printed_number(number, 0 if is_whole else decimals)
 
 
-def _matrix_block(caption: str, name: str, words: Sequence[str], numbers: Numbers) -> Block:
-    heading = (name, *(str(at + 1) for at in range(numbers.shape[1])))
-    rows = [
-        (word, *(printed_number(number, 0) for number in row))
-        for word, row in zip(numbered(words), numbers, strict=True)
-    ]
-    return Block(caption, heading, tuple(rows), is_given=True)
+def _matrix_block(
+    caption: str, name: str, labels: Sequence[str], numbers: Any, columns: Sequence[str] | None = None
+) -> Block:
+    heading = (name, *(columns or (str(at + 1) for at in range(numbers.shape[1]))))
+    cells = [[printed_number(number, 0) for number in row] for row in numbers]
+    rows = tuple((label, *row) for label, row in zip(labels, cells, strict=True))
+    return Block(caption, heading, rows, is_given=True)
 
 
 # Exercises for all students
@@ -438,16 +425,10 @@ def _comes_out_well(task: ExerciseTask) -> bool:
 
 def read_students(path: str | Path) -> list[str]:
     """The names in a CSV file: the column called student or name, or the first one."""
-    lines = input_file.read_text(path, fix=" In Excel, save it as CSV UTF-8.").splitlines()
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    try:
-        if any("\0" in line for line in lines):
-            raise csv.Error
-        rows = [
-            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
-        ]
-    except csv.Error:
-        raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.") from None
+    text = input_file.read_text(path, fix=" In Excel, save it as CSV UTF-8.")
+    if "\0" in text:
+        raise OptionError(f"{str(path)!r} is not CSV text in UTF-8; in Excel, save it as CSV UTF-8.")
+    rows = [cells for _, row in csv_rows(text, str(path)) if any(cells := [cell.strip() for cell in row])]
     if not rows:
         raise OptionError(f"{str(path)!r} holds no name; expected a CSV file with a student per line.")
     heading = [cell.casefold() for cell in rows[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from regard.teaching.hand_check.check import DECIMALS, IN_WORDS, Judge, Kind, Ve
 from regard.teaching.hand_check.claims import claims_of
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import read
+from regard.teaching.hand_check.inputs import name_heads
 from regard.teaching.hand_check.notation import HEADLESS, MOST_DIGITS
-from regard.teaching.hand_check.places import name_heads
 
 CREDIT: Mapping[Kind, float] = {"right": 1.0, "rounded": 1.0, "carried on": 1.0, "follows": 1.0, "cut": 0.5}
 MOST_REMARKS = 12
@@ -32,10 +32,6 @@ class StepGrade:
     points: float
     most: float
     counts: Mapping[str, int]  # of each kind of verdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"step": self.step, "points": self.points, "of": self.most, "numbers": dict(self.counts)}
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,10 @@ class Grade:
             "of": self.most,
             "first_error": self.first_error,
             "slips": list(dict.fromkeys(verdict.slip for verdict in self.errors if verdict.slip)),
-            "steps": [grade.as_dict() for grade in self.steps],
+            "steps": [
+                {"step": step.step, "points": step.points, "of": step.most, "numbers": dict(step.counts)}
+                for step in self.steps
+            ],
             "remarks": list(self.remarks),
         }
 
@@ -130,12 +129,13 @@ def grade(exercises: Exercises, answers: Iterable[str | Path], *, decimals: int 
         grades[task.file] = grade_document(exercises, task, document, decimals)
         if writer is not None and writer is not task:
             remark = f"The sheet is that of {writer.student}, with other numbers: no points."
-            grades[task.file] = _without_points(grades[task.file], remark)
+            graded = grades[task.file]
+            steps = tuple(replace(step, points=0.0) for step in graded.steps)
+            grades[task.file] = replace(graded, steps=steps, remarks=(remark, *graded.remarks))
     for task in exercises.tasks:
         if task.file not in grades:
-            grades[task.file] = grade_document(
-                exercises, task, Document("", remarks=["No answer was handed in."]), decimals
-            )
+            nothing = Document("", remarks=["No answer was handed in."])
+            grades[task.file] = grade_document(exercises, task, nothing, decimals)
     return [grades[task.file] for task in exercises.tasks]
 
 
@@ -149,17 +149,12 @@ def _read(path: Path, task: ExerciseTask | None) -> Document:
         return Document(path.name, remarks=[str(problem).partition("\n")[0]])
 
 
-def _without_points(graded: Grade, remark: str) -> Grade:
-    steps = tuple(StepGrade(step.step, 0.0, step.most, step.counts) for step in graded.steps)
-    return Grade(graded.student, graded.file, graded.source, steps, graded.errors, (remark, *graded.remarks))
-
-
 def grade_document(exercises: Exercises, task: ExerciseTask, document: Document, decimals: int = DECIMALS) -> Grade:
     """The grade of what was read from one file. Only its answers count: what is given is the task's."""
     inputs = task.inputs
     remarks = document.remarks = document.remarks if document.remarks is not None else []
-    answers = [cell for cell in document.cells if cell.step in task.steps]
-    document.cells, misfits = name_heads(answers, inputs)
+    document.cells = [cell for cell in document.cells if cell.step in task.steps]
+    misfits = name_heads(document, inputs)
     claims = claims_of(document, inputs, decimals)
     claims.misfits = [*misfits, *claims.misfits]
     verdicts = Judge(claims).verdicts()

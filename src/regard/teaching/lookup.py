@@ -7,86 +7,81 @@ in which it does not.
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, lru_cache
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import arrays, errors, validate
 from regard.attention.attention import Attention
 from regard.errors import count, kind_of, shown
 from regard.provenance import LOOK_UP
-from regard.tables import Column, Table, digits_for, printed_number, printed_vector
-from regard.teaching.lookup_vectors import (
-    Embed,
-    Floats,
-    Spelling,
-    are_numbers,
-    are_vectors,
-    embed_all,
-    embed_by_model,
-    have_one_shape,
-    numbers_of,
-    pieces,
-)  # fmt: skip
+from regard.tables import Column, Kind, Table, digits_for, printed_number, printed_vector
 
-Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"] | Callable[[Any, Any], float]
-NAMES = ("dot", "scaled dot", "cosine", "negative distance")
-BY_ATTENTION = NAMES[:3]
+Floats = NDArray[np.float64]
+Embed = Callable[[Any], Any]
+Similarity = Literal["dot", "scaled dot", "cosine", "negative distance"]
+NAMES: tuple[Similarity, ...] = get_args(Similarity)
 SHARP = 2.0**20  # from larger scores the maximum is subtracted before dividing by the temperature, which is exact
 TEXT_TEMPERATURE = 0.1  # cosines are between 0 and 1: at temperature 1 all keys would have nearly equal weights
 DEEPEST = 100  # levels of nested values
+PIECE = 3  # characters
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """The result for one query, or for several.
+    """The result for one query.
 
-    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key; an array or a list
-              for several queries
-    weights   (key,) or (query, key): softmax weights of the soft look-up; in a hard one, 1 for equal keys
+    value     Σ weight · value for numbers and vectors, otherwise the value of the most probable key
+    weights   (key,): softmax weights of the soft look-up; in a hard one, 1 for equal keys
     notes     remarks on the value
     """
 
     kind: Literal["hard", "soft"]
-    queries: tuple[Any, ...]
+    query: Any
     keys: tuple[Any, ...]
+    values: tuple[Any, ...]  # of the keys
     value: Any
     weights: Floats
     notes: tuple[str, ...] = ()
 
     @property
-    def found(self) -> Any:
-        """Whether any key has weight; a list for several queries."""
-        return self.weights.any(axis=-1).tolist()
+    def found(self) -> bool:
+        """Whether any key has weight."""
+        return bool(self.weights.any())
 
-    def table(self, most: int | None = None) -> Table:
-        """*query, key, probability*: the keys of each query, most probable first, at most `most` of them.
+    def table(self, most: int | None = None, *, with_values: bool = False) -> Table:
+        """*query, key, probability*: the most probable keys first, at most `most` of them.
 
         A hard look-up has *equal* instead of *probability*: 1 for equal keys.
         """
-        rows = []
-        for query, row in zip(self.queries, np.atleast_2d(self.weights), strict=True):
-            order = np.argsort(-row, kind="stable")[:most]
-            rows += [(query, self.keys[key], float(row[key])) for key in order]
+        order = np.argsort(-self.weights, kind="stable")[:most]
+        rows = [(self.query, self.keys[key], float(self.weights[key]), self.values[key]) for key in order]
         soft = self.kind == "soft"
         weight = Column("probability" if soft else "equal", "number", 2 if soft else 0, shade=True)
-        columns = _column("query", self.queries), _column("key", self.keys), weight
-        values = [self.value] if self.weights.ndim == 1 else self.value
-        note = f"{'value' if self.weights.ndim == 1 else 'values'}: {'; '.join(map(said, values))}"
+        columns = (
+            _column("query", (self.query,)),
+            _column("key", self.keys),
+            weight,
+            _column("value", self.values, "text"),
+        )
+        shown = 4 if with_values else 3
         highlight = 0 if rows and rows[0][2] else None
         title = f"SELECT value WHERE key {'≈' if soft else '='} query"
-        return Table(title, columns, tuple(rows), (note, *self.notes), highlight, LOOK_UP)
-
-    def best(self) -> Table:
-        """One row per query: its most probable key."""
-        return self.table(1)
+        notes = (f"value: {said(self.value)}", *self.notes)
+        return Table(title, columns[:shown], tuple(row[:shown] for row in rows), notes, highlight, LOOK_UP)
 
     def __repr__(self) -> str:
-        query = shown(self.queries[0] if self.weights.ndim == 1 else list(self.queries))
-        return f"Answer({self.kind}: {query} → {said(self.value)})"
+        return f"Answer({self.kind}: {shown(self.query)} → {said(self.value)})"
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -103,10 +98,11 @@ def said(value: Any) -> str:
     return printed_number(value, 2) if isinstance(value, (float, np.floating)) else shown(value)
 
 
-def _column(name: str, cells: Sequence[Any]) -> Column:
-    if are_vectors(cells):
-        return Column(name, "vector", digits_for([number for cell in cells for number in np.ravel(cell)]))
-    return Column(name, "word")
+def _column(name: str, cells: Sequence[Any], kind: Kind = "word") -> Column:
+    if are_vectors(cells) or (kind == "text" and are_numbers(cells)):
+        digits = digits_for(np.concatenate([np.ravel(cell) for cell in cells]))
+        return Column(name, "vector" if are_vectors(cells) else "number", digits)
+    return Column(name, kind)
 
 
 def lookup(
@@ -116,11 +112,10 @@ def lookup(
     """A dictionary with look-up by equality (`hard`) and by similarity (`soft`).
 
     keys, values  a dictionary (a JSON object), or keys and as many values: vectors, numbers, texts or anything else
-    similarity    "dot", "scaled dot" (divided by √d; the default for vectors), "cosine" (the default for texts),
-                  "negative distance" (−‖q − k‖), or a function of a query and a key
+    similarity    "dot", "scaled dot" (divided by √d; the default for vectors), "cosine" (the default for texts) or
+                  "negative distance" (−‖q − k‖)
     temperature   divides the similarities; 1 by default, 0.1 for texts; 0 is the limit: the most similar key gets 1
-    embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key.
-                  A similarity function gets the keys unchanged, unless `embed` is given
+    embed         text to vector: "spelling" (trigrams of its words; the default), "model", or a function of one key
 
     >>> car = lookup({"brand": "Ford", "model": "Mustang", "year": 1964})
     >>> car.get("brand"), car.get("colour")
@@ -174,7 +169,7 @@ class Lookup:
     embed: Any = None
 
     def __post_init__(self) -> None:
-        if self.similarity is not None and not callable(self.similarity):
+        if self.similarity is not None:
             validate.choice("similarity", self.similarity, NAMES)
         if self.embed is not None and not callable(self.embed):
             validate.choice("embed", self.embed, ("spelling", "model"))
@@ -192,23 +187,14 @@ class Lookup:
 
     # By equality
 
-    def get(self, *path: Any, default: Any = None) -> Any:
-        """The value of an equal key, as in a Python dictionary; further names are keys of nested values.
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of an equal key, as in a Python dictionary.
 
-        >>> person = lookup({"name": "Jane", "phones": [{"number": "0117"}]})
-        >>> person.get("name"), person.get("phones", 0, "number"), person.get("phones", 1, "number")
-        ('Jane', '0117', None)
+        >>> lookup({"name": "Jane"}).get("name"), lookup({"name": "Jane"}).get("phone", "none")
+        ('Jane', 'none')
         """
-        equal = np.flatnonzero(self._equal(path[0])) if path else np.array([], int)
-        if not len(equal):
-            return default
-        value = self.values[equal[-1]]
-        for part in path[1:]:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return default
-        return value
+        equal = np.flatnonzero(self._equal(key))
+        return self.values[equal[-1]] if len(equal) else default
 
     def hard(self, query: Any) -> Answer:
         """z = Σ 1(q = k_j) v_j: the sum of the values of all equal keys, 0 if there are none.
@@ -218,27 +204,21 @@ class Lookup:
         >>> lookup(["a", "b", "b"], [[1, 0], [0, 1], [0, 1]]).hard("b").value
         array([0., 2.])
         """
-        queries, many = self._queries(query)
-        equal = np.array([self._equal(asked_query) for asked_query in queries], bool).reshape(len(queries), len(self))
-        notes = [f"No key equals query {at}." for at, row in enumerate(equal) if not row.any()]
-        notes = ["No key equals the query."] if notes and not many else notes
-        if self._value_numbers is None and (equal.sum(axis=1) > 1).any():
+        equal, numbers = self._equal(query), self._value_numbers
+        chosen = [self.values[at] for at in np.flatnonzero(equal)]
+        notes = [] if chosen else ["No key equals the query."]
+        if numbers is None and len(chosen) > 1:
             notes.append("Several keys are equal, and their values cannot be added: the value is that of the last one.")
-        values = [self._summed(row) for row in equal]
-        return self._answer("hard", queries, many, values, equal.astype(np.float64), notes)
+        value: Any = chosen[-1] if chosen else None
+        if numbers is not None:
+            value = sum(chosen) if numbers.ndim == 1 else numbers[equal].sum(axis=0)
+        return Answer("hard", query, self.keys, self.values, value, equal.astype(np.float64), tuple(notes))
 
     def _equal(self, query: Any) -> Any:
         """Which keys equal the query, (key,)."""
         if self._keys_are_vectors:
-            return (self._vectors == self._query_vectors([query])).all(axis=1)
+            return (self._vectors == self._vector_of(query)).all(axis=1)
         return np.array([bool(key is query or _are_equal(key, query)) for key in self.keys], bool)
-
-    def _summed(self, equal: Any) -> Any:
-        numbers = self._value_numbers
-        if numbers is not None and numbers.ndim > 1:
-            return numbers[equal].sum(axis=0)
-        chosen = [self.values[at] for at in np.flatnonzero(equal)]
-        return sum(chosen) if numbers is not None else chosen[-1] if chosen else None
 
     # By similarity
 
@@ -251,41 +231,47 @@ class Lookup:
         >>> notes.soft([1, 0]).value, notes.soft([1, 0], temperature=0.01).value
         (array([11.9...]), array([10.]))
         """
-        queries, many = self._queries(query)
-        temperature = self.temperature_for(temperature)
-        if not self.keys:
-            raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
-        attention, numbers = self._attention(queries, temperature), self._value_numbers
-        weights = np.asarray(attention.dense())
-        notes = []
-        if self.by_spelling:
-            shared = set().union(*map(pieces, self.keys))
-            alien = [at for at, text in enumerate(queries) if not shared & pieces(text).keys()]
-            names = [f"Query {at}" if many else "The query" for at in alien]
-            notes = [f"{name} shares no trigram with any key: all keys have the same weight." for name in names]
+        attention, numbers, notes = self.attention(query, temperature), self._value_numbers, []
+        weights = np.asarray(attention.dense())[0]
+        if self.by_spelling and not set().union(*map(pieces, self.keys)) & pieces(query).keys():
+            notes.append("The query shares no trigram with any key: all keys have the same weight.")
         if numbers is not None:
-            mean = np.asarray(attention @ numbers.reshape(len(self), -1)).reshape(len(queries), *numbers.shape[1:])
-            return self._answer("soft", queries, many, mean.tolist() if mean.ndim == 1 else list(mean), weights, notes)
-        notes.append("These values cannot be averaged: the value is that of the most probable key.")
-        if ((weights == weights.max(axis=1, keepdims=True)).sum(axis=1) > 1).any():
-            notes.append("Several keys are equally probable: the value is that of the first one.")
-        values = [self.values[int(row.argmax())] if row.any() else None for row in weights]
-        return self._answer("soft", queries, many, values, weights, notes)
-
-    def similarities(self, query: Any) -> Floats:
-        """The similarity of the query to each key, (key,), or (query, key) for several queries."""
-        queries, many = self._queries(query)
-        return self._scores(queries) if many else self._scores(queries)[0]
+            value: Any = np.asarray(attention @ numbers.reshape(len(self), -1)).reshape(numbers.shape[1:])
+            value = value if value.ndim else float(value)
+        else:
+            value = self.values[int(weights.argmax())]
+            notes.append("These values cannot be averaged: the value is that of the most probable key.")
+            if (weights == weights.max()).sum() > 1:
+                notes.append("Several keys are equally probable: the value is that of the first one.")
+        return Answer("soft", query, self.keys, self.values, value, weights, tuple(notes))
 
     def attention(self, query: Any, temperature: float | None = None) -> Attention:
-        """The `Attention` of queries to keys, for the similarities dot, scaled dot and cosine."""
-        attention = self._attention(self._queries(query)[0], self.temperature_for(temperature))
-        if attention.bias is not None:
-            raise errors.unsupported(
-                f"similarity={self._how!r} at this temperature as an Attention",
-                f"Attention takes {', '.join(map(repr, BY_ATTENTION))} at a temperature that is not tiny.",
-            )
-        return attention
+        """The attention of the query to the keys; distances, and limits of the temperature, are its bias."""
+        temperature, how = self.temperature_for(temperature), self._how
+        vectors, keys = self._vector_of(query)[None], self._vectors
+        if how != "negative distance" and temperature:
+            scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
+            lengths = [np.linalg.norm(rows, axis=1).max(initial=0.0) for rows in (vectors, keys)]
+            if (1.0 if how == "cosine" else lengths[0] * lengths[1]) * scale <= SHARP:
+                return Attention(vectors, keys, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+        scores = self.similarities(query)
+        with np.errstate(all="ignore"):  # a gap that overflows is a weight of 0
+            gap = scores - scores.max()
+            bias = np.where(gap == 0, 0.0, gap / temperature if temperature else -np.inf)
+        return Attention(np.zeros((1, 1)), np.zeros((len(self), 1)), scale=1.0, bias=bias[None])
+
+    def similarities(self, query: Any) -> Floats:
+        """The similarity of the query to each key, (key,)."""
+        # Equal keys are compared once: a matrix product may round the same row differently in two places.
+        unique, inverse = np.unique(self._vectors, axis=0, return_inverse=True)
+        vector, how = self._vector_of(query), self._how
+        if how == "negative distance":
+            scores = -np.linalg.norm(unique - vector, axis=1)
+        else:
+            scale = unique.shape[1] ** -0.5 if how == "scaled dot" else 1.0
+            attention = Attention(vector[None], unique, scale=scale, similarity="cosine" if how == "cosine" else "dot")
+            scores = np.asarray(attention.scaled.dense())[0]
+        return np.asarray(scores[inverse.reshape(-1)])
 
     def leaves(self) -> Lookup:
         """A flat look-up of all nested values, with their paths as keys.
@@ -303,47 +289,7 @@ class Lookup:
                 return chosen
         return TEXT_TEMPERATURE if self.by_spelling or self._to_vector is embed_by_model else 1.0
 
-    def _attention(self, queries: Sequence[Any], temperature: float) -> Attention:
-        """Attention with the weights of the soft look-up; other similarities, and limits, come as its bias."""
-        how = self._how
-        if how in BY_ATTENTION and temperature:
-            vectors, keys = self._query_vectors(queries), self._vectors
-            scale = (keys.shape[1] ** -0.5 if how == "scaled dot" else 1.0) / temperature
-            lengths = [np.linalg.norm(rows, axis=1).max(initial=0.0) for rows in (vectors, keys)]
-            if (1.0 if how == "cosine" else lengths[0] * lengths[1]) * scale <= SHARP:
-                return Attention(vectors, keys, scale=scale, similarity="cosine" if how == "cosine" else "dot")
-        scores = self._scores(queries)
-        with np.errstate(all="ignore"):  # a gap that overflows is a weight of 0; rows of −inf have no maximum
-            gap = np.nan_to_num(scores - scores.max(axis=1, keepdims=True), nan=-np.inf, neginf=-np.inf)
-            bias = np.where(gap == 0, 0.0, gap / temperature if temperature else -np.inf)
-        return Attention(np.zeros((len(bias), 1)), np.zeros((len(self), 1)), scale=1.0, bias=bias)
-
-    def _scores(self, queries: Sequence[Any]) -> Floats:
-        """The similarity of each query to each key, (query, key); a function may exclude a key by −inf."""
-        how = self._how
-        if callable(how):
-            are_compared = self._to_vector is not None or self._keys_are_vectors
-            left = self._query_vectors(queries) if are_compared else queries
-            right = self._vectors if are_compared else self.keys
-            scores = np.array([[float(how(query, key)) for key in right] for query in left])
-            for row, column in np.argwhere(np.isnan(scores) | np.isposinf(scores))[:1]:
-                raise errors.option(
-                    "similarity(query, key)", float(scores[row, column]), "a number, or −inf to exclude a key",
-                    f"That came for query {row} and key {column}.",
-                )  # fmt: skip
-            return scores
-        # Equal keys are compared once: a matrix product may round the same row differently in two places.
-        unique, inverse = np.unique(self._vectors, axis=0, return_inverse=True)
-        vectors = self._query_vectors(queries)
-        if how == "negative distance":
-            scores = np.array([-np.linalg.norm(unique - vector, axis=1) for vector in vectors])
-        else:
-            scale = unique.shape[1] ** -0.5 if how == "scaled dot" else 1.0
-            attention = Attention(vectors, unique, scale=scale, similarity="cosine" if how == "cosine" else "dot")
-            scores = np.asarray(attention.scaled.dense())
-        return scores[:, inverse.reshape(-1)]
-
-    # Keys, queries and values as vectors
+    # Keys, query and values as vectors
 
     @cached_property
     def _keys_are_vectors(self) -> bool:
@@ -354,20 +300,16 @@ class Lookup:
         return self.similarity or ("scaled dot" if self._keys_are_vectors else "cosine")
 
     @cached_property
-    def _to_vector(self) -> Embed | None:
-        """The function from a key to a vector; None if keys are vectors, or are passed on to a similarity function."""
+    def _to_vector(self) -> Embed:
+        """From a key or a query to its vector."""
         if callable(self.embed):
             return self.embed  # type: ignore[no-any-return]
-        if self.embed == "model":
-            return embed_by_model
-        if self._keys_are_vectors or (callable(self._how) and self.embed is None):
-            return None
+        if self.embed == "model" or self._keys_are_vectors:
+            return embed_by_model if self.embed else as_numbers
         for key in self.keys:
             if not isinstance(key, str):
-                raise errors.TypeProblem(
-                    f"`keys` hold {key!r}, neither a text nor a vector, which a soft look-up needs.\n"
-                    "Give embed=function (key to vector), or similarity=function (of a query and a key)."
-                )
+                came = f"`keys` hold {key!r}, neither a text nor a vector, which a soft look-up needs."
+                raise errors.TypeProblem(f"{came}\nGive embed=function (key to vector).")
         return Spelling(self.keys)
 
     @property
@@ -378,12 +320,20 @@ class Lookup:
     @cached_property
     def _vectors(self) -> Floats:
         """The keys, (key, component)."""
-        if self._to_vector is not None:
-            return embed_all("keys", self.keys, self._to_vector)
-        vectors = numbers_of("keys", self.keys)
+        if not self.keys:
+            raise errors.option("keys", (), "at least one key", "The weights of a soft look-up sum to 1 over the keys.")
+        vectors = numbers_of("keys", [self._to_vector(key) for key in self.keys])
         if vectors.ndim > 2:
-            raise errors.wrong_dimensions("keys", vectors)
-        return vectors.reshape(len(self.keys), -1)
+            raise errors.ShapeError(f"`keys` have the shape {vectors.shape}; expected one vector for each.")
+        return vectors.reshape(len(self), -1)
+
+    def _vector_of(self, query: Any) -> Floats:
+        """(component,), as long as the keys."""
+        vector, width = numbers_of("query", [self._to_vector(query)])[0], self._vectors.shape[1]
+        if vector.ndim > 1 or vector.size != width:
+            came = f"{vector.size} components" if vector.ndim < 2 else f"the shape {vector.shape}"
+            raise errors.ShapeError(f"`query` has {came}, `keys` have {width}.\nThe query needs as many as the keys.")
+        return np.atleast_1d(vector)
 
     @cached_property
     def _value_numbers(self) -> Floats | None:
@@ -391,45 +341,6 @@ class Lookup:
         if not (are_numbers(self.values) or are_vectors(self.values)):
             return None
         return numbers_of("values", self.values) if self._keys_are_vectors or have_one_shape(self.values) else None
-
-    def _queries(self, query: Any) -> tuple[tuple[Any, ...], bool]:
-        """The queries, and whether there are several: rows of a matrix, or a list of non-vectors."""
-        is_list = isinstance(query, (list, tuple))
-        if not self._keys_are_vectors:
-            many = isinstance(query, list)
-        elif hasattr(query, "ndim"):
-            many = query.ndim == 2
-        elif are_numbers(self.keys):
-            many = is_list and are_numbers(query)
-        else:
-            many = is_list and bool(query) and not any(map(validate.is_number, query))
-        return (tuple(query), True) if many else ((query,), False)
-
-    def _query_vectors(self, queries: Sequence[Any]) -> Floats:
-        """(query, component), as long as the keys."""
-        width = self._vectors.shape[1]
-        if self._to_vector is not None:
-            for query in queries if self.by_spelling else ():
-                if not isinstance(query, str):
-                    raise errors.TypeProblem(f"`query` is {query!r}; expected a text, as the keys are.")
-            vectors = embed_all("queries", queries, self._to_vector)
-        elif are_vectors(queries) or are_numbers(queries):
-            vectors = numbers_of("queries", queries).reshape(len(queries), -1)
-        else:
-            raise errors.TypeProblem(f"`query` is {queries[0]!r}; expected {width} numbers, as the keys are.")
-        if vectors.shape[1] != width:
-            raise errors.ShapeError(
-                f"`query` has {vectors.shape[1]} components, `keys` have {width}.\nQueries and keys need equally many."
-            )
-        return vectors
-
-    def _answer(
-        self, kind: Any, queries: tuple[Any, ...], many: bool, values: list[Any], weights: Floats, notes: list[str]
-    ) -> Answer:
-        if not many:
-            return Answer(kind, queries, self.keys, values[0], weights[0], tuple(notes))
-        value = values if self._value_numbers is None else np.array(values)
-        return Answer(kind, queries, self.keys, value, weights, tuple(notes))
 
 
 def _are_equal(key: Any, query: Any) -> bool:
@@ -448,6 +359,148 @@ def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(full, enumerate(value))
         else:
             yield full, value
+
+
+# Numbers and texts as vectors
+
+
+def are_numbers(things: Sequence[Any]) -> bool:
+    """Whether all are single numbers."""
+    return bool(things) and all(map(validate.is_number, things))
+
+
+def are_vectors(things: Sequence[Any]) -> bool:
+    """Whether all are lists, tuples or arrays of numbers."""
+    return bool(things) and all(map(_is_vector, things))
+
+
+def _is_vector(thing: Any) -> bool:
+    if hasattr(thing, "ndim"):
+        return bool(thing.ndim) and "bool" not in str(thing.dtype)
+    is_list = isinstance(thing, (list, tuple)) and bool(thing)
+    return is_list and all(validate.is_number(part) or _is_vector(part) for part in thing)
+
+
+def have_one_shape(things: Sequence[Any]) -> bool:
+    """Whether lists have equal lengths at every level."""
+    try:
+        return len({np.shape(thing) for thing in things}) <= 1
+    except ValueError:
+        return False
+
+
+def numbers_of(name: str, things: Sequence[Any]) -> Floats:
+    """One row per item, finite, of equal length."""
+    if not have_one_shape(things):
+        raise errors.ShapeError(f"`{name}` are of unequal length.\nAll of them need the same number of numbers.")
+    rows = [arrays.numpy_of(thing) if hasattr(thing, "ndim") else np.asarray(thing) for thing in things]
+    try:
+        array = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise errors.unsupported_dtype(name, rows[0].dtype) from None
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise errors.option(f"{name}[{row}]", things[row], "finite numbers")
+    return array
+
+
+def as_numbers(thing: Any) -> Any:
+    """A vector or a number as it is."""
+    if not (validate.is_number(thing) or _is_vector(thing)):
+        raise errors.TypeProblem(f"`query` is {thing!r}; expected numbers, as the keys are.")
+    return thing
+
+
+def embed_by_model(text: Any) -> Any:
+    """The default model's embedding of a text, a vector of length 1."""
+    return _default_model().embed(str(text))
+
+
+@lru_cache(maxsize=1)
+def _default_model() -> Any:
+    from regard.models.model import model
+
+    return model()
+
+
+def pieces(text: str) -> Counter[str]:
+    """How many words of a text hold each piece: the trigrams of a word with its ends, and the whole word.
+
+    Words are runs of letters and digits, in lower case, so that `first_name` is *first name*.
+
+    >>> sorted(pieces("To_be"))
+    ['<be', '<be>', '<to', '<to>', 'be>', 'to>']
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    counts: Counter[str] = Counter()
+    for word in _WORD.findall(text) or text.split():  # a text of punctuation alone consists of that
+        ended = f"<{word}>"
+        counts.update({ended, *(ended[start : start + PIECE] for start in range(len(ended) - PIECE + 1))})
+    return counts
+
+
+class Spelling:
+    """From a text to its vector of length 1: one number per piece that occurs in the keys, one for all other pieces.
+
+    The cosine of two texts is 0 if they share no trigram and 1 if they have the same words: this compares spelling, not
+    meaning. Counting pieces exactly, instead of hashing them, keeps the cosine of texts that share no piece at 0.
+
+    >>> spelling = Spelling(["Date of birth", "Name"])
+    >>> date, name = map(spelling, ["Date of birth", "Name"])
+    >>> round(float(date @ spelling("birth date")), 2), float(date @ name), float(name @ spelling("zzz"))
+    (0.89, 0.0, 0.0)
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        distinct = dict.fromkeys(piece for key in keys for piece in pieces(key))
+        self.index = {piece: at for at, piece in enumerate(distinct)}
+
+    def __call__(self, text: Any) -> Floats:
+        if not isinstance(text, str):
+            raise errors.TypeProblem(f"`query` is {text!r}; expected a text, as the keys are.")
+        counts = pieces(text)
+        vector = np.zeros(len(self.index) + 1)
+        for piece in counts.keys() & self.index.keys():
+            vector[self.index[piece]] = counts[piece]
+        vector[-1] = math.sqrt(sum(counts[piece] ** 2 for piece in counts.keys() - self.index.keys()))
+        length = math.sqrt(sum(count**2 for count in counts.values()))
+        return vector / length if length else vector
+
+
+# From a file and a command line
+
+
+def lookup_of(content: Any, source: str, similarity: Any = None, temperature: float | None = None) -> Lookup:
+    """The dictionary of a JSON file: an object, or one with the lists "keys" and "values".
+
+    source   what the content is called in errors
+    """
+    keys, values = content, None
+    if isinstance(content, dict) and isinstance(content.get("keys"), list) and isinstance(content.get("values"), list):
+        keys, values = content["keys"], content["values"]
+    elif not isinstance(content, dict):
+        raise errors.OptionError(
+            f'{source} holds no dictionary; expected a JSON object, as {{"brand": "Ford"}}, '
+            'or one with "keys" and "values".'
+        )
+    if not keys:
+        raise errors.OptionError(f"{source} holds no keys, so there is nothing to look up.")
+    return lookup(keys, values, similarity=similarity, temperature=temperature)
+
+
+def query_of(text: str, dictionary: Lookup) -> Any:
+    """The query as a text, a vector or a number, like the keys."""
+    if all(isinstance(key, str) for key in dictionary.keys):
+        return text
+    numbers = ",".join(re.split(r"[,;\s]+", text.strip().strip("[]").strip()))
+    try:
+        content = json.loads(f"[{numbers}]")
+    except json.JSONDecodeError:
+        content = []
+    if not content or (len(content) > 1 and not isinstance(dictionary.keys[0], list)):
+        expected = 'numbers like the keys, as in "[0.3, 1.2, 4]"'
+        raise errors.OptionError(f"The keys are vectors or numbers, and the query is {text!r}; expected {expected}.")
+    return content if isinstance(dictionary.keys[0], list) else content[0]
 
 
 # The lesson

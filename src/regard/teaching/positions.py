@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,13 @@ from regard.tables import Column, Table
 
 Floats = NDArray[np.float64]
 Kind = Literal["sinusoidal", "learned", "rotary"]
-KINDS: tuple[Kind, ...] = ("sinusoidal", "learned", "rotary")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 LONGEST, WIDEST = 4096, 4096
+USES: dict[Kind, str] = {
+    "sinusoidal": "Added to the vector of the word. Two positions at the same distance are equally similar.",
+    "learned": "Added to the vector of the word: one learned vector per position, and none beyond the last.",
+    "rotary": "Turns pairs of numbers of q and k: their score depends on the distance of the positions alone.",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,27 +48,21 @@ class PositionLesson:
 
     def table(self) -> Table:
         """One row per position; angles in degrees."""
-        name = "angle of each pair, in degrees" if self.kind == "rotary" else "encoding"
-        shown = np.degrees(self.encoding) if self.kind == "rotary" else self.encoding
-        rows = tuple((position, vector) for position, vector in enumerate(shown))
-        columns = Column("position", "number", 0), Column(name, "vector", 1 if self.kind == "rotary" else 2)
-        return Table(self.title, columns, rows, self.notes, source=self.source)
+        name, digits, shown = "encoding", 2, self.encoding
+        if self.kind == "rotary":
+            name, digits, shown = "angle of each pair, in degrees", 1, np.degrees(self.encoding)
+        columns = Column("position", "number", 0), Column(name, "vector", digits)
+        return Table(self.title, columns, tuple(enumerate(shown)), self.notes, source=self.source)
 
     @property
     def title(self) -> str:
         """What this is."""
-        names = {"sinusoidal": "Sinusoidal positions", "learned": "Learned positions", "rotary": "Rotary positions"}
-        return names[self.kind]
+        return f"{self.kind.capitalize()} positions"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The formula, what is done with it, and what it is good for."""
-        use = {
-            "sinusoidal": "Added to the vector of the word. Two positions at the same distance are equally similar.",
-            "learned": "Added to the vector of the word: one learned vector per position, and none beyond the last.",
-            "rotary": "Turns pairs of numbers of q and k: their score depends on the distance of the positions alone.",
-        }
-        return self.source, use[self.kind]
+        return self.source, USES[self.kind]
 
     def __repr__(self) -> str:
         return f"PositionLesson({self.kind}, {self.length} positions × {self.encoding.shape[1]})"

@@ -107,7 +107,7 @@ class ScalingLesson:
         return notebook_html(figure.scaling(self), *self.tables())
 
     def _row(self, divisor: Any) -> int:
-        name, _ = _named(divisor) if not callable(divisor) else (getattr(divisor, "__name__", ""), None)
+        name = str(divisor) if str(divisor) in self.divisors else _named(divisor)[0]
         return self.divisors.index(validate.choice("divisor", name, self.divisors))
 
 
@@ -133,14 +133,22 @@ def scaling_lesson(
     >>> bool(lesson.curve("entropy", "√d_k")[1] > 2 > 1 > lesson.curve("entropy", 1)[1])
     True
     """
-    chosen = _divisors(divisors)
+    if isinstance(divisors, Mapping):
+        chosen = {str(name): _named(divisor)[1] for name, divisor in divisors.items()}
+    else:
+        is_single = isinstance(divisors, (str, int, float)) or callable(divisors)
+        chosen = dict(map(_named, [divisors] if is_single else divisors))
+    if not chosen:
+        raise errors.option("divisors", divisors, "at least one divisor", 'For example (1, "√d_k", "d_k").')
     sizes = tuple(validate.integer("sizes", size, 1, MOST_SIZE) for size in sizes)
     if not sizes:
         raise errors.option("sizes", sizes, "at least one d_k")
     tokens, width, draws = (
         validate.integer(name, number, 1) for name, number in (("tokens", tokens), ("width", width), ("draws", draws))
     )
-    divided_by = np.array([[_positive(name, rule(size)) for size in sizes] for name, rule in chosen.items()])
+    divided_by = np.array([[rule(size) for size in sizes] for rule in chosen.values()], np.float64)
+    if not ((divided_by > 0) & np.isfinite(divided_by)).all():
+        raise errors.option("divisors", divided_by.tolist(), "positive finite numbers", "Scores are divided by them.")
     measured = np.empty((len(QUANTITIES), len(chosen), len(sizes)))
     for column, size in enumerate(sizes):
         drawn = [_Draw.seeded(size, tokens, width, (seed, draw, size)) for draw in range(draws)]
@@ -239,34 +247,17 @@ def _root_mean_square(numbers: NDArray[Any]) -> float:
     return float(np.sqrt(np.mean(np.square(numbers))))
 
 
-def _divisors(given: Any) -> dict[str, Callable[[int], float]]:
-    if isinstance(given, Mapping):
-        return {str(name): _named(divisor)[1] for name, divisor in given.items()}
-    given = [given] if isinstance(given, (str, int, float)) or callable(given) else list(given)
-    if not given:
-        raise errors.option("divisors", given, "at least one divisor", 'For example (1, "√d_k", "d_k").')
-    return dict(map(_named, given))
-
-
 def _named(divisor: Any) -> tuple[str, Callable[[int], float]]:
     """The divisor's name and rule."""
     if callable(divisor):
         return str(getattr(divisor, "__name__", divisor)), divisor
-    spelled = {"sqrt": "√d_k", "sqrt(d_k)": "√d_k"}.get(str(divisor), str(divisor))
-    if spelled in KNOWN:
-        return spelled, KNOWN[spelled]
+    name = {"sqrt": "√d_k", "sqrt(d_k)": "√d_k"}.get(str(divisor), str(divisor))
+    if name in KNOWN:
+        return name, KNOWN[name]
     try:
         number = float(divisor)
     except (TypeError, ValueError):
-        return spelled, lambda size: _unknown(divisor)
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise errors.option("divisor", divisor, 'a positive number, "√d_k", "d_k" or a function of d_k')
     return f"{number:g}", lambda size: number
-
-
-def _unknown(divisor: Any) -> float:
-    raise errors.option("divisor", divisor, 'a number, "√d_k", "d_k" or a function of d_k')
-
-
-def _positive(name: str, divisor: Any) -> float:
-    if not 0 < float(divisor) < math.inf:
-        raise errors.option(f"divisor {name}", divisor, "a positive finite number", "Scores are divided by it.")
-    return float(divisor)

@@ -45,11 +45,12 @@ def explain(
         raise several_sequences(scores.queries.shape[0])
     queries, keys = scores.queries.shape[2], scores.keys.shape[2]
     names = words_for("words", words, keys, "key")
-    own_key = None if query_words is not None else _own_key(scores.offset, has_offset, queries, keys)
-    if query_words is not None or own_key is None:
-        asking = words_for("query_words", query_words, queries, "query")
-    else:
-        asking = names[own_key : own_key + queries]
+    # The key at the position of the first query, if all queries are among the keys.
+    offset: Any = scores.offset
+    start = int(offset) if arrays.is_number(offset) else int(offset[0])
+    are_keys = query_words is None and (has_offset or queries == keys) and 0 <= start <= keys - queries
+    own_key = start if are_keys else None
+    asking = names[start : start + queries] if are_keys else words_for("query_words", query_words, queries, "query")
     row = 0
     if query is not None:
         row = place_of("query", query, asking)
@@ -87,14 +88,6 @@ def as_step(array: Array) -> Array:
     return array
 
 
-def _own_key(offset: Any, has_offset: bool, queries: int, keys: int) -> int | None:
-    """The key at the position of the first query, if all queries are among the keys."""
-    if not has_offset and queries != keys:
-        return None
-    start = int(offset) if arrays.is_number(offset) else int(offset[0])
-    return start if start >= 0 and start + queries <= keys else None
-
-
 def _heads(queries: Array, keys: Array, values: Array, rows: slice) -> tuple[Array, Array, Array]:
     """One sequence's queries, keys and values, with shared key heads repeated for each query head."""
     queries, keys = four_axes(queries)[0][:, rows], four_axes(keys)[0]
@@ -127,8 +120,7 @@ def _steps(scores: Scores, origin: Origin, queries: Array, keys: Array, values: 
         rows = generic.softmax_rows(before.array[None], scores.sinks)
         weights, hidden = as_step(rows.weights[0]), rows.hidden[0]
         output = as_step(arrays.cast(generic.from_keys(weights[None], rows, values[None])[0], values.dtype))
-    sink = "" if scores.sinks is None else " + e^sink"
-    total = f"(Σ e^{before.name}{sink})" if sink else f"Σ e^{before.name}"
+    total = f"Σ e^{before.name}" if scores.sinks is None else f"(Σ e^{before.name} + e^sink)"
     steps.append(Step("weight", weights, PER_KEY, f"weight = e^{before.name} / {total}"))
     full = (*weights.shape, values.shape[-1])
 

@@ -47,9 +47,16 @@ def place_of(name: str, label: Any, words: Sequence[str]) -> int:
         if numbered_word and not any(word.casefold() == label.casefold() for word in words):
             return _occurrence(name, numbered_word[1], int(numbered_word[2]), words)
         return _occurrence(name, label, 1, words)
-    if isinstance(label, (tuple, list)) and len(label) == 2 and isinstance(label[0], str):
-        return _occurrence(name, label[0], _whole(name, label[1], label), words)
-    position = _whole(name, label, label)
+    is_pair = isinstance(label, (tuple, list)) and len(label) == 2 and isinstance(label[0], str)
+    number = label[1] if is_pair else label
+    if not is_integer(number):
+        raise OptionError(
+            f"`{name}` is {shown(label)}; expected a word, a word and which of its occurrences as in ('the', 2), or a "
+            "position counted from 0."
+        )
+    position = operator.index(number)
+    if is_pair:
+        return _occurrence(name, label[0], position, words)
     if not -len(words) <= position < len(words):
         raise OutOfRange(
             f"`{name}` is {position}; there {there_are(len(words), 'word')}, counted from 0.\n"
@@ -61,27 +68,15 @@ def place_of(name: str, label: Any, words: Sequence[str]) -> int:
 def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
     """The nth occurrence of a word; case is ignored if the exact spelling does not occur."""
     exact = [index for index, other in enumerate(words) if other == word]
-    if 1 <= nth <= len(exact):
-        return exact[nth - 1]
     alike = [index for index, other in enumerate(words) if other.casefold() == word.casefold()]
-    if 1 <= nth <= len(alike):
-        return alike[nth - 1]
+    for places in (exact, alike):
+        if 1 <= nth <= len(places):
+            return places[nth - 1]
     if not alike:
-        guess = did_you_mean(word, words[:1000])
-        raise OptionError(f"`{name}` is {word!r}, which is not among the words.{guess}\nThe words: {listed(words)}.")
-    raise OptionError(
-        f"`{name}` asks for {word!r} number {nth}; it occurs {counted(len(alike), 'time')}, counted from 1.\n"
-        f"The words: {listed(words)}."
-    )
-
-
-def _whole(name: str, number: Any, label: Any) -> int:
-    if not is_integer(number):
-        raise OptionError(
-            f"`{name}` is {shown(label)}; expected a word, a word and which of its occurrences as in ('the', 2), or a "
-            "position counted from 0."
-        )
-    return operator.index(number)
+        came = f"is {word!r}, which is not among the words.{did_you_mean(word, words[:1000])}"
+    else:
+        came = f"asks for {word!r} number {nth}; it occurs {counted(len(alike), 'time')}, counted from 1."
+    raise OptionError(f"`{name}` {came}\nThe words: {listed(words)}.")
 
 
 def numbered(labels: Sequence[str]) -> list[str]:

@@ -81,7 +81,7 @@ def of_transformer(
     before = _embedded(model, tokens, False)
     if isinstance(block, Encoder):
         for earlier in model.encoders[:place]:
-            before = _moved_on(before, earlier(before.tokens, mask=mask))
+            before = replace(before, tokens=earlier(before.tokens, mask=mask))
         trace = _whole_block(block, block.norm_2, before, asked)
     else:
         assert isinstance(block, Decoder)
@@ -96,7 +96,8 @@ def of_transformer(
             before = _embedded(model, targets, True)
             asked = replace(asked, mask=target_mask, words=asked.context_words, context_words=asked.words)
         for decoder in model.decoders[: place - len(model.encoders)]:
-            before = _moved_on(before, decoder(before.tokens, memory, mask=asked.mask, memory_mask=memory_mask))
+            tokens = decoder(before.tokens, memory, mask=asked.mask, memory_mask=memory_mask)
+            before = replace(before, tokens=tokens)
         trace = _decoder(block, before, memory, which, asked, memory_mask)
     return replace(trace, origin=replace(trace.origin, model=model, place=(place, which)))
 
@@ -106,7 +107,11 @@ def of_transformer(
 
 def _given(x: Any, layer: MultiHead) -> Before:
     x = as_step(_one_sequence(token_rows("x", x, layer.w_q.weight, layer.w_q.inputs)))
-    return Before(x, (Step("embedding", x, TOKENS, "embedding, as given"),), {"embedding": Taken("as given")})
+    return _taken(x, "embedding, as given", "as given")
+
+
+def _taken(x: Array, formula: str, how: str) -> Before:
+    return Before(x, (Step("embedding", x, TOKENS, formula),), {"embedding": Taken(how)})
 
 
 def _context(context: Any, layer: MultiHead) -> Array | None:
@@ -116,11 +121,9 @@ def _context(context: Any, layer: MultiHead) -> Array | None:
 
 
 def _one_sequence(x: Array) -> Array:
-    if x.ndim == 3:
-        if x.shape[0] != 1:
-            raise several_sequences(x.shape[0])
-        return x[0]
-    return x
+    if x.ndim == 3 and x.shape[0] != 1:
+        raise several_sequences(x.shape[0])
+    return x[0] if x.ndim == 3 else x
 
 
 def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
@@ -146,10 +149,6 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
     return Before(x, tuple(steps), parts)
 
 
-def _moved_on(before: Before, tokens: Array) -> Before:
-    return replace(before, tokens=tokens)
-
-
 # Attention and projections
 
 
@@ -163,12 +162,15 @@ def _attend(before: Before, context: Array | None, asked: ExplainOptions, normed
             query_words = range(x.shape[0])
         trace = attention.explain(values, asked.query, words, query_words=query_words).noted(asked.note)
         rows = slice(trace.first_query, trace.first_query + len(trace.query_words))
-        steps = [*before.steps, *(_projected_step(step, layer, _called(step, normed, context)) for step in trace.steps)]
-        parts = {**before.parts, **_projections(layer, x[rows], x if context is None else context)}
+        name = "norm(x)" if normed else "x"
+        source = (x, name) if context is None else (context, "context")
+        parts, formulas = _projections(layer, x[rows], name, *source)
+        steps = [replace(step, formula=formulas.get(step.name, step.formula)) for step in trace.steps]
         joined = as_step(arrays.cast(layer.concatenate(steps[-1].array), x.dtype))
         formula = "concatenated = the outputs of all heads, side by side"
-        steps.append(Step("concatenated", joined, QUERIES, formula))
-        trace = replace(trace, steps=tuple(steps), origin=replace(trace.origin, parts=parts))
+        steps = [*before.steps, *steps, Step("concatenated", joined, QUERIES, formula)]
+        origin = replace(trace.origin, parts={**before.parts, **parts})
+        trace = replace(trace, steps=tuple(steps), origin=origin)
         return Heads(joined, trace, rows)
 
     return attend
@@ -183,36 +185,26 @@ def _projected(trace: Trace, layer: MultiHead, projected: Array) -> Trace:
     return _with(trace, step, Projection(trace.steps[-1].array, layer.w_o, "O"))
 
 
-def _called(step: Step, normed: bool, context: Array | None) -> str:
-    """What is projected: x, norm(x) or the context."""
-    if context is not None and step.name != "query":
-        return "context"
-    return "norm(x)" if normed else "x"
-
-
-def _projected_step(step: Step, layer: MultiHead, x: str) -> Step:
-    if step.name not in ("query", "key", "value"):
-        return step
-    letter = step.name[0]
-    linear = {"q": layer.w_q, "k": layer.w_k, "v": layer.w_v}[letter]
-    formula = f"{x} · W_{letter}" + ("" if linear.bias is None else f" + b_{letter}")
-    norm = {"q": layer.q_norm, "k": layer.k_norm, "v": None}[letter]
-    formula = formula if norm is None else f"norm({formula})"
-    if layer.rotary is not None and letter != "v":
-        formula = f"rotated by its position({formula})" if norm is None else f"rotated by its position {formula}"
-    return replace(step, formula=f"{letter} = {formula}")
-
-
-def _projections(layer: MultiHead, x: Array, context: Array) -> dict[str, Provenance]:
-    turned = ["rotated by its position"] if layer.rotary is not None else []
-    normed = {"q": layer.q_norm is not None, "k": layer.k_norm is not None}
-    then = {letter: " and ".join(["normed"] * normed[letter] + turned) for letter in "qk"}
-    shared = layer.heads // layer.groups
-    return {
-        "query": Projection(x, layer.w_q, "q", layer.heads, 1, then["q"]),
-        "key": Projection(context, layer.w_k, "k", layer.groups, shared, then["k"]),
-        "value": Projection(context, layer.w_v, "v", layer.groups, shared),
-    }
+def _projections(
+    layer: MultiHead, rows: Array, rows_called: str, context: Array, context_called: str
+) -> tuple[dict[str, Provenance], dict[str, str]]:
+    """What q, k and v were computed from, and their formulas."""
+    parts: dict[str, Provenance] = {}
+    formulas = {}
+    for name, source, called, linear, norm, heads in (
+        ("query", rows, rows_called, layer.w_q, layer.q_norm, layer.heads),
+        ("key", context, context_called, layer.w_k, layer.k_norm, layer.groups),
+        ("value", context, context_called, layer.w_v, None, layer.groups),
+    ):
+        letter, is_turned = name[0], layer.rotary is not None and name != "value"
+        formula = f"{called} · W_{letter}" + ("" if linear.bias is None else f" + b_{letter}")
+        formula = formula if norm is None else f"norm({formula})"
+        if is_turned:
+            formula = f"rotated by its position({formula})" if norm is None else f"rotated by its position {formula}"
+        formulas[name] = f"{letter} = {formula}"
+        then = ["normed"] * (norm is not None) + ["rotated by its position"] * is_turned
+        parts[name] = Projection(source, linear, letter, heads, layer.heads // heads, " and ".join(then))
+    return parts, formulas
 
 
 def _feeding(layer: FeedForward, x: str) -> str:
@@ -283,11 +275,7 @@ def _decoder(
         raise errors.option("memory", None, "the output of an encoder", "This decoder has cross-attention.")
     steps = block.observe(before.tokens, memory, mask=asked.mask, offset=asked.offset, separate=True)
     x = as_step(next(value for name, value in steps if name == "attended"))
-    before = Before(
-        x,
-        (Step("embedding", x, TOKENS, "output of the self-attention"),),
-        {"embedding": Taken("output of the self-attention")},
-    )
+    before = _taken(x, "output of the self-attention", "output of the self-attention")
     asked = replace(asked, mask=memory_mask, offset=None)
     crossing = block.cross_steps(x, _attend(before, memory, asked, block.norm_first), separate=True)
     return _observed(crossing, block.cross, x, block.norm_2, block, block.norm_3)

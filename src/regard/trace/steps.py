@@ -17,26 +17,9 @@ from regard.trace.labels import listed, numbered, place_of
 if TYPE_CHECKING:
     from regard.layers import FeedForward, LayerNorm, Linear, RMSNorm
 
-NAMES = (
-    "embedding",
-    "positioned",
-    "query",
-    "key",
-    "value",
-    "score",
-    "scaled",
-    "capped",
-    "biased",
-    "masked",
-    "weight",
-    "weighted_value",
-    "output",
-    "concatenated",
-    "projected",
-    "attended",
-    "fed_forward",
-    "result",
-)
+STAGES = ("score", "scaled", "capped", "biased", "masked", "weight")
+BEFORE, AFTER = ("embedding", "positioned", "query", "key", "value"), ("weighted_value", "output", "concatenated")
+NAMES = (*BEFORE, *STAGES, *AFTER, "projected", "attended", "fed_forward", "result")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,7 +14,15 @@ from regard.notebook import InNotebooks
 from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
-from regard.trace.steps import Steps, last_stage, own_key_of, query_label, read_only, row_of, weighted_values_of
+from regard.trace.steps import (
+    Steps,
+    last_stage,
+    own_key_of,
+    query_label,
+    read_only,
+    row_of,
+    weighted_values_of,
+)
 from regard.trace.why import Why, why
 
 STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}
@@ -124,7 +132,8 @@ def _table(trace: Steps, row: int, head: int) -> Table:
     for name in trace.names:
         if name in ("score", "scaled", *STAGE_COLUMNS):
             stage = numpy_of(trace[name][head, row])
-            heading = {"score": "score", "scaled": _scaled_heading(trace), **STAGE_COLUMNS}[name]
+            by = "/√d_k" if trace.origin.is_root else f"·{trace.origin.scale:.4g}"
+            heading = {"score": "score", "scaled": f"score{by}", **STAGE_COLUMNS}[name]
             columns.append(Column(heading, "number", digits_for(stage)))
             cells.append(stage.tolist())
     columns += [
@@ -133,7 +142,9 @@ def _table(trace: Steps, row: int, head: int) -> Table:
         Column("sum", "vector", fine),
     ]
     hidden = np.isneginf(numpy_of(trace[last_stage(trace)][head, row]))
-    cells += [_visible_cells(weights.tolist(), hidden), _visible_cells(weighted, hidden), _only(output, asking, count)]
+    for part in (weights.tolist(), weighted):
+        cells += [[None if is_hidden else cell for cell, is_hidden in zip(part, hidden, strict=True)]]
+    cells.append(_only(output, asking, count))
     return Table(
         _title(trace, row, head),
         tuple(columns),
@@ -150,18 +161,6 @@ def source_in_words(trace: Steps, head: int | None = None) -> str:
     numbers = source.heads or (tuple(range(trace.heads)) if trace.heads > 1 else ())
     heads = numbers[head : head + 1] if head is not None else ()
     return provenance(source.name, heads=heads, text=source.text or " ".join(trace.words))
-
-
-def _scaled_heading(trace: Steps) -> str:
-    """The heading of scaled scores: what they are divided or multiplied by."""
-    if trace.origin.is_root:
-        return "score/√d_k"
-    return f"score·{trace.origin.scale:.4g}"
-
-
-def _visible_cells(cells: Any, hidden: Any) -> list[Any]:
-    """The cells, None for hidden keys."""
-    return [None if is_hidden else cell for cell, is_hidden in zip(cells, hidden, strict=True)]
 
 
 def _only(vector: Any, index: int, count: int) -> list[Any]:
@@ -182,15 +181,11 @@ def _notes(trace: Steps, row: int, head: int, weights: Any, weighted: Any, outpu
         notes.append(f"The sink takes {printed_number(share, 2)} of the weight and has no value.")
     if not np.any(weights):
         notes.append(f"{trace.query_words[row]} may see no key: weights and sum are 0.")
-    if len(weighted) <= FEW and _add_up_differently(weighted, output, digits):
+    terms, sums = in_last_digits(weighted[:FEW], digits), in_last_digits(output, digits)
+    with np.errstate(all="ignore"):
+        add_up = not np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums))
+    if len(weighted) <= FEW and not add_up:
         notes.append(
             "Every number is rounded on its own: the printed terms may miss the printed sum by half a last digit each."
         )
     return tuple(notes)
-
-
-def _add_up_differently(weighted: Any, output: Any, digits: int) -> bool:
-    """Whether the printed terms add up to another number than the printed sum."""
-    terms, sums = in_last_digits(weighted, digits), in_last_digits(output, digits)
-    with np.errstate(all="ignore"):
-        return bool(np.any(np.isfinite(sums) & (terms.sum(axis=0) != sums)))

@@ -48,27 +48,6 @@ class State:
     losses: list[float]  # since the last snapshot
     snapshots: int  # in the record
 
-    @classmethod
-    def of(cls, saved: Mapping[str, Any], steps: int, levels: int) -> State:
-        """The state of a run of this many steps and levels; a ValueError where it is not one."""
-        state = cls(**saved)
-        integers = {"step": steps + 1, "level": levels, "snapshots": steps + 2}  # name, limit
-        is_valid = all(
-            type(getattr(state, name)) is int and 0 <= getattr(state, name) < limit for name, limit in integers.items()
-        )
-        if not is_valid or any(type(number) not in (int, float) for number in (state.running, *state.losses)):
-            raise ValueError(errors.shown(dict(saved)))
-        return state
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingState:
-    """The state of a run after some steps."""
-
-    tensors: Mapping[str, Array]
-    state: State
-    record: Record
-
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
@@ -100,7 +79,9 @@ def write(
     codec.save(folder / RUN, tensors, metadata, kind=KIND, version=VERSION, sealed=True)
 
 
-def read(folder: Path, tensors: Mapping[str, Array], settings: Mapping[str, Any], levels: int) -> TrainingState | None:
+def read(
+    folder: Path, tensors: Mapping[str, Array], settings: Mapping[str, Any], levels: int
+) -> tuple[Mapping[str, Array], State, Record] | None:
     """The checkpoint of a folder, None where there is none; one of a run with other settings is refused.
 
     `tensors` have the names, shapes and types that are expected.
@@ -108,44 +89,38 @@ def read(folder: Path, tensors: Mapping[str, Array], settings: Mapping[str, Any]
     path = folder / RUN
     if not path.exists():
         return None
-
     saved, metadata = codec.load(path, KIND, version=VERSION, sealed=True)
     try:
         _check_same(path, metadata["settings"], json.loads(json.dumps(settings)))
-        _check_tensors(path, saved, tensors)
-        state = State.of(metadata["state"], settings["recipe"]["steps"], levels)
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:
-        if isinstance(problem, errors.RegardError):
-            raise
-        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its state is invalid ({problem}).") from None
-    if not (folder / RECORD).exists():
-        raise errors.OptionError(f"{folder / RECORD} is missing. Restore it, or delete {path} to begin again.")
-    record = Record.load(folder / RECORD)
-    if record.run != _identity(settings):
-        raise errors.OptionError(f"{folder / RECORD} is the record of another run. Restore it, or delete {path}.")
+        state = State(**metadata["state"])
+        is_valid = 0 <= state.step <= settings["recipe"]["steps"] and 0 <= state.level < levels
+    except (KeyError, TypeError, AttributeError):
+        is_valid = False
+    if not is_valid:
+        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its state is invalid.")
+    for name in sorted({*saved, *tensors}):  # none may be missing, be broadcast or be converted
+        came, expected = (
+            f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
+            for array in (saved.get(name), tensors.get(name))
+        )
+        if came != expected:
+            raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expected}.")
+    record = Record.load(folder / RECORD) if (folder / RECORD).exists() else None
+    if record is None or record.run != _identity(settings):
+        came = "is missing" if record is None else "is the record of another run"
+        raise errors.OptionError(f"{folder / RECORD} {came}. Restore it, or delete {path}.")
     record.snapshots = [snapshot for snapshot in record.snapshots if snapshot.step <= state.step]
     if len(record.snapshots) != state.snapshots:
         raise errors.OptionError(
             f"{folder / RECORD} has {len(record.snapshots)} snapshots up to step {state.step:,}, expected "
             f"{state.snapshots}: it is older than {path}. Restore it, or delete both."
         )
-    return TrainingState(saved, state, record)
+    return saved, state, record
 
 
 def _identity(settings: Mapping[str, Any]) -> str:
     """Tells runs apart."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _check_tensors(path: Path, saved: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    """Refuse tensors that are missing, or that would be broadcast or converted."""
-    for name in sorted({*saved, *expected}):
-        came, expects = (
-            f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
-            for array in (saved.get(name), expected.get(name))
-        )
-        if came != expects:
-            raise errors.OptionError(f"{path} cannot be used: its tensor {name!r} is {came}, expected {expects}.")
 
 
 def _check_same(path: Path, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

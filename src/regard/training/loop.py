@@ -6,10 +6,12 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -144,21 +146,15 @@ def train(
     recipe = replace(recipe or Recipe(), **options)
     if model is None:
         model = network(task.vocabulary, length=task.length, seed=recipe.seed)
-    _check(model, task)
-    run = TrainingRun(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
-    if out is None:
-        return run.finish(None, on_step)
-    with checkpoint.held(Path(out)):
-        return run.finish(Path(out), on_step)
-
-
-def _check(model: Transformer, task: Task) -> None:
     embedded, head = model.embedding.weight.shape[0], None if model.head is None else model.head.outputs
     if head != task.vocabulary or embedded != task.vocabulary:
         raise errors.ShapeError(
             f"`model` embeds {embedded} tokens and has {'no head' if head is None else f'a head for {head}'}; the task "
             f"{task.name} has {task.vocabulary} tokens. network({task.vocabulary}, length={task.length}) fits."
         )
+    run = TrainingRun(model, task, recipe, measurement.new_record(task, recipe.seed, sentences))
+    with checkpoint.held(Path(out)) if out is not None else nullcontext():
+        return run.finish(None if out is None else Path(out), on_step)
 
 
 class TrainingRun:
@@ -191,11 +187,14 @@ class TrainingRun:
             is_last = self.step == recipe.steps
             measures = is_last or self.step % record_every == 0
             saves = out is not None and (is_last or self.step % save_every == 0)
-            if measures or saves:
-                self._check_weights(out)
+            # A loss or a gradient that is not finite is found at every step, weights before they are measured or saved.
+            if (measures or saves) and not all(bool(torch.isfinite(one).all()) for one in self.tensors.values()):
+                raise self._divergence("weights are no longer finite", self.step, out)
             snapshot = self._measure() if measures else None
             if out is not None and saves:
-                checkpoint.write(out, self._tensors(), self._state(), self._settings(), self.record)
+                count = len(self.record.snapshots)
+                state = checkpoint.State(self.step, self.level, self.running, self.losses, count)
+                checkpoint.write(out, self._tensors(), state, self._settings(), self.record)
             if on_step is not None:
                 on_step(Progress(self.step, recipe.steps, loss, snapshot))
         trained = Trained(self.model.to_numpy(), self.task, recipe, self.record)
@@ -213,8 +212,9 @@ class TrainingRun:
         loss, right = 0.0, 0
         threshold = math.inf if recipe.curriculum is None else recipe.curriculum
         climbs = threshold < math.inf and self.level + 1 < len(self.task.levels)
-        for part in _parts(batch, recipe.accumulate):
-            logits, targets = scored_logits(self.model, part)
+        arrays = (batch.tokens, batch.targets, batch.keys, batch.relations)
+        for part in zip(*(np.split(array, recipe.accumulate) for array in arrays), strict=True):
+            logits, targets = scored_logits(self.model, Batch(*part))
             of_part = functional.cross_entropy(logits, targets, reduction="sum") / scored
             of_part.backward()
             loss += float(of_part.detach())
@@ -229,11 +229,6 @@ class TrainingRun:
             if self.running > threshold:
                 self.level, self.running = self.level + 1, 0.0
         return loss
-
-    def _check_weights(self, out: Path | None) -> None:
-        """Before they are measured or saved; a loss or a gradient that is not finite is found at every step."""
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
-            raise self._divergence("weights are no longer finite", self.step, out)
 
     def _divergence(self, what: str, step: int, out: Path | None) -> Diverged:
         kept = f" {out} keeps the last good checkpoint." if out and (out / checkpoint.RUN).exists() else ""
@@ -257,9 +252,6 @@ class TrainingRun:
             named |= {f"exp_avg.{name}": moments.exp_avg, f"exp_avg_sq.{name}": moments.exp_avg_sq}
         return named
 
-    def _state(self) -> checkpoint.State:
-        return checkpoint.State(self.step, self.level, self.running, self.losses, len(self.record.snapshots))
-
     def _settings(self) -> Mapping[str, Any]:
         """All that must be the same for a run to be resumed, causes before what follows from them."""
         shapes = {name: list(tensor.shape) for name, tensor in self.tensors.items()}
@@ -274,15 +266,12 @@ class TrainingRun:
         saved = checkpoint.read(out, self._tensors(), self._settings(), len(self.task.levels))
         if saved is None:
             return
-        state = saved.state
-        with torch.no_grad():
-            for (name, tensor), moments in zip(self.tensors.items(), self.optimiser.moments, strict=True):
-                tensor.copy_(torch.from_numpy(saved.tensors[f"model.{name}"]))
-                moments.exp_avg.copy_(torch.from_numpy(saved.tensors[f"exp_avg.{name}"]))
-                moments.exp_avg_sq.copy_(torch.from_numpy(saved.tensors[f"exp_avg_sq.{name}"]))
-                moments.step.fill_(state.step)
-        self.step, self.level, self.running = state.step, state.level, state.running
-        self.losses, self.record = state.losses, saved.record
+        tensors, state, self.record = saved
+        for name, tensor in self._tensors().items():
+            tensor.copy_(torch.from_numpy(tensors[name]))
+        for moments in self.optimiser.moments:
+            moments.step.fill_(state.step)
+        self.step, self.level, self.running, self.losses = state.step, state.level, state.running, state.losses
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
@@ -312,9 +301,3 @@ def scored_logits(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
     if bool(where.all()):
         return model(tokens).flatten(0, 1), targets.flatten()
     return logits_at(model, tokens, where), targets[where]
-
-
-def _parts(batch: Batch, count: int) -> list[Batch]:
-    size = len(batch) // count
-    rows = [slice(part * size, (part + 1) * size) for part in range(count)]
-    return [Batch(batch.tokens[r], batch.targets[r], batch.keys[r], batch.relations[r]) for r in rows]

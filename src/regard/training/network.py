@@ -65,7 +65,13 @@ def network(
         validate.integer(name, size, 1)
     if width % heads:
         raise errors.OptionError(f"`width` is {width}; expected a multiple of `heads`, {heads}.")
-    _check_memory(layers * (4 * width**2 + 2 * width * (hidden or 4 * width)) + (2 * vocabulary + length) * width)
+    parameters = layers * (4 * width**2 + 2 * width * (hidden or 4 * width)) + (2 * vocabulary + length) * width
+    if (size := COPIES * 4 * parameters) > (most := memory.of_machine()):  # refused before its weights are drawn
+        needed, room = errors.sizes_apart(size, most)
+        raise errors.TooLarge(
+            f"The model would have {parameters:,} parameters: {needed} to train; this process may use {room}.\n"
+            "Choose a smaller width, or fewer layers or tokens."
+        )
     root = seed_of(seed)
     blocks = tuple(
         Encoder.seeded(width, heads, hidden, activation="gelu_tanh", norm_first=True, causal=True, dtype=dtype)
@@ -81,17 +87,6 @@ def network(
         return model
     amplitude = waves * math.sqrt(2) * initial_deviation(width)
     return replace(model, positions=Learned((amplitude * sinusoidal(length, width, WAVE_BASE)).astype(dtype)))
-
-
-def _check_memory(parameters: int) -> None:
-    """Refuse a model that cannot be trained here, before its weights are drawn."""
-    size, most = COPIES * 4 * parameters, memory.of_machine()
-    if size > most:
-        needed, room = errors.sizes_apart(size, most)
-        raise errors.TooLarge(
-            f"The model would have {parameters:,} parameters: {needed} to train; this process may use {room}.\n"
-            "Choose a smaller width, or fewer layers or tokens."
-        )
 
 
 def initial_deviation(width: int) -> float:

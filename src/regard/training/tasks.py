@@ -258,40 +258,8 @@ def _pieces(rng: np.random.Generator, length: int) -> Integers:
     return np.concatenate([pieces[number] for number in rng.permutation(len(pieces))])
 
 
-class _Rewriting(Task):
-    """A list of symbols, a separator, and the list again in some order."""
-
-    relations = ("next symbol",)
-
-    def __init__(self, length: int = 32, vocabulary: int = 32) -> None:
-        if length < 4:
-            raise errors.OptionError(f"`length` is {length}; expected 4 or more.")
-        self.length = length
-        self.symbols = length // 2
-        self._check(vocabulary)
-        self.words = (">", *(str(n) for n in range(vocabulary - 1)))
-
-    def _check(self, vocabulary: int) -> None:
-        if vocabulary < 3:
-            raise errors.OptionError(f"`vocabulary` is {vocabulary}; expected 3 or more.")
-
-    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
-        """Symbols, and the order in which they are to be written: places among the symbols."""
-        raise NotImplementedError
-
-    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
-        number = max(1, round(self.symbols * level))
-        symbols, order = self._order(rng, count, number)
-        written = np.take_along_axis(symbols, order, axis=1)
-        mark = np.zeros((count, 1), np.int64)
-        tokens = np.concatenate([symbols, mark, written[:, :-1]], axis=1)  # (batch, 2 · number)
-        targets, right, relations = _empty(tokens)
-        targets[:, number:], right[:, number:], relations[:, number:] = written, order, 0
-        return Batch(tokens, targets, right, relations)
-
-
-class Copy(_Rewriting):
-    """A list of random symbols, then the same list.
+class Copy(Task):
+    """A list of random symbols, a separator, then the same list.
 
     >>> copy = Copy(length=6, vocabulary=9)
     >>> copy.text(copy.batch(1, seed=0).tokens[0])
@@ -299,13 +267,35 @@ class Copy(_Rewriting):
     """
 
     name = "copy"
+    relations = ("next symbol",)
+    sorts: ClassVar[bool] = False
 
-    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
-        symbols = rng.integers(1, self.vocabulary, (count, number))
-        return symbols, np.broadcast_to(np.arange(number), symbols.shape).copy()
+    def __init__(self, length: int = 32, vocabulary: int = 32) -> None:
+        if length < 4:
+            raise errors.OptionError(f"`length` is {length}; expected 4 or more.")
+        self.length = length
+        self.symbols = length // 2
+        least = self.symbols + 1 if self.sorts else 3  # numbers to sort are all different
+        if vocabulary < least:
+            raise errors.OptionError(f"`vocabulary` is {vocabulary}; a length of {length} needs {least} or more.")
+        self.words = (">", *(str(n) for n in range(vocabulary - 1)))
+
+    def _draw(self, count: int, rng: np.random.Generator, split: Split, level: float) -> Batch:
+        number = max(1, round(self.symbols * level))
+        if self.sorts:
+            symbols = 1 + _distinct(rng, count, number, self.vocabulary - 1)
+            order = symbols.argsort(axis=1)
+        else:
+            symbols = rng.integers(1, self.vocabulary, (count, number))
+            order = np.tile(np.arange(number), (count, 1))
+        written = np.take_along_axis(symbols, order, axis=1)
+        tokens = np.concatenate([symbols, np.zeros((count, 1), np.int64), written[:, :-1]], axis=1)
+        targets, right, relations = _empty(tokens)  # (batch, 2 · number)
+        targets[:, number:], right[:, number:], relations[:, number:] = written, order, 0
+        return Batch(tokens, targets, right, relations)
 
 
-class Sort(_Rewriting):
+class Sort(Copy):
     """A list of different numbers, then the list in ascending order.
 
     >>> sort = Sort(length=6, vocabulary=9)
@@ -314,19 +304,10 @@ class Sort(_Rewriting):
     """
 
     name = "sort"
+    sorts = True
 
     def __init__(self, length: int = 32, vocabulary: int = 64) -> None:
         super().__init__(length, vocabulary)
-
-    def _check(self, vocabulary: int) -> None:
-        if vocabulary < self.symbols + 1:
-            raise errors.OptionError(
-                f"`vocabulary` is {vocabulary}; {self.symbols} different numbers need {self.symbols + 1} or more."
-            )
-
-    def _order(self, rng: np.random.Generator, count: int, number: int) -> tuple[Integers, Integers]:
-        symbols = 1 + _distinct(rng, count, number, self.vocabulary - 1)
-        return symbols, symbols.argsort(axis=1)
 
 
 class Relations(Task):
@@ -474,17 +455,13 @@ def task(name: str, **options: Any) -> Task:
             hint = errors.did_you_mean(str(name), TASKS)
             raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}, or a text file.{hint}")
         name, options = "text", {"path": name, **options}
-    parameters = signature(TASKS[name]).parameters
-    if unknown := [option for option in options if option not in parameters]:
-        takes = ", ".join(parameters) or "no options"
-        raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
-    if missing := [
-        option
-        for option, parameter in parameters.items()
-        if parameter.default is parameter.empty and option not in options
-    ]:
+    takes = signature(TASKS[name])
+    try:
+        takes.bind(**options)
+    except TypeError as problem:
         instead = " Give the text file instead of the word text." if name == "text" else ""
-        raise errors.OptionError(f"The task {name} needs {', '.join(missing)}.{instead}")
+        names = ", ".join(takes.parameters) or "no options"
+        raise errors.OptionError(f"The task {name} takes {names}: {problem}.{instead}") from None
     for option in ("length", "pairs", "vocabulary"):
         if options.get(option) is not None:
             validate.integer(option, options[option], 1, MOST_TOKENS)

@@ -80,7 +80,7 @@ def describe(
 
 def describe_lookup(lookup: Lookup) -> description.Description:
     """The description of a dictionary that is looked up softly, which has no attention until a query comes."""
-    how, numbers = lookup._how, lookup._value_numbers
+    numbers = lookup._value_numbers
     keys = [str(key) for key in lookup.keys]
     return {
         "format": FORMAT, "kind": "lookup", "title": "A dictionary made soft", "text": "", "model": "",
@@ -95,9 +95,9 @@ def describe_lookup(lookup: Lookup) -> description.Description:
             "keys": keys,
             "values": [str(value) for value in lookup.values],
             "numbers": None if numbers is None else numbers.reshape(len(lookup), -1).tolist(),
-            "vectors": None if callable(how) or lookup.by_spelling else lookup._vectors.tolist(),
-            "spelling": lookup.by_spelling and not callable(how),  # the page computes these vectors itself
-            "similarity": "function" if callable(how) else how,
+            "vectors": None if lookup.by_spelling else lookup._vectors.tolist(),
+            "spelling": lookup.by_spelling,  # the page computes these vectors itself
+            "similarity": lookup._how,
             "temperature": lookup.temperature_for(None),
             "query": None,
         },

@@ -515,7 +515,7 @@ def look_up(lookup: Lookup, given: Mapping[str, Any]) -> Parts:
         "temperature": lookup.temperature_for(temperature),
         "hard": said(lookup.hard(query).value),
     }
-    return header, {"weight": answer.weights, "similarity": lookup._scores((query,))[0]}
+    return header, {"weight": answer.weights, "similarity": lookup.similarities(query)}
 
 
 def _lookup_query(given: Any) -> Any:

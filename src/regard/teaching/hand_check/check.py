@@ -19,22 +19,20 @@ from regard.errors import OptionError, count
 from regard.tables import Column, Table, printed_number
 from regard.teaching.hand_check.claims import Claim, Claims, claims_of, infer_mask, keep_claimed_queries
 from regard.teaching.hand_check.formats import read
-from regard.teaching.hand_check.inputs import Numbers, inputs_of
+from regard.teaching.hand_check.inputs import Numbers, Place, inputs_of
 from regard.teaching.hand_check.notation import (
-    AXES,
     HEADLESS,
     MOST_DIGITS,
     PER_KEY,
     SPELLING_OF,
     STEPS,
-    Written,
+    WITH_HEAD,
     are_same,
     exactly,
     nearness,
 )
-from regard.teaching.hand_check.places import Place
 from regard.teaching.hand_check.slips import Slip, explain_slips
-from regard.teaching.hand_check.steps import WAYS, Way, divisor_of, spreads, start, ways_to
+from regard.teaching.hand_check.steps import WAYS, Way, divisor_of, spread_of, start, ways_to
 
 Kind = Literal[
     "right", "rounded", "cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing", "unchecked"
@@ -198,19 +196,12 @@ ORDER = (("rounded", SOUND), ("rounded", WRONG), ("cut", EXACT), ("cut", SOUND),
 
 
 class Variant(NamedTuple):
-    """One array for a step, and where its numbers come from."""
+    """One array for a step, where its numbers come from, and how it was computed, if it was."""
 
     array: Numbers
     level: int
-
-
-class Result(NamedTuple):
-    """A step computed from one choice of variants."""
-
-    array: Numbers
-    level: int
-    way: Way
-    inputs: tuple[Numbers, ...]
+    way: Way | None = None
+    inputs: tuple[Numbers, ...] = ()
 
 
 class Judge:
@@ -220,16 +211,10 @@ class Judge:
         self.claims = claims
         self.inputs = claims.inputs
         self.exact = start(self.inputs)
-        self._set_divisor()
         self.variants = {name: [Variant(array, EXACT)] for name, array in self.exact.items()}
-        self.spread = spreads(self.inputs, self.exact) if self.inputs.spread else {}
+        self.spread: dict[str, Any] = {**self.inputs.spread}
         # Each step if the wrong numbers before it were a half of their last digit smaller, and larger.
         self.edges: tuple[dict[str, Numbers], dict[str, Numbers]] = {}, {}
-
-    def _set_divisor(self) -> None:
-        divisor = divisor_of(self.inputs, self.exact)
-        if divisor is not None:
-            self.exact["divisor"] = divisor
 
     def verdicts(self) -> list[Verdict]:
         """A verdict for every shape that does not fit and for every number, in the order of the steps."""
@@ -241,37 +226,39 @@ class Judge:
         for claim in self.claims.numbers:
             by_step[claim.step].append(claim)
         for step, claims in by_step.items():
+            if "divisor" not in self.exact and (divisor := divisor_of(self.inputs, self.exact)) is not None:
+                self.exact["divisor"], self.variants["divisor"] = divisor, [Variant(divisor, EXACT)]
             if step in self.inputs.parts:
                 verdicts += [self._compare_copy(claim) for claim in claims]
             elif claims or (step != "weighted_value" and ways_to(step, self.exact)):  # weighted: n² · d numbers
                 verdicts += self._judge(step, claims)
-            if step == "key" and "divisor" not in self.exact:
-                self._set_divisor()
-                self.variants |= {"divisor": [Variant(self.exact["divisor"], EXACT)]} if "divisor" in self.exact else {}
         for (step, cell), (text, why) in self.claims.unreadable.items():
-            verdicts.append(self._verdict("wrong", step, cell, text, None, "", why))
-        return verdicts + [
-            self._verdict("missing", *blank, "", None, "", "left blank") for blank in self.claims.missing()
-        ]
+            verdicts.append(self._verdict("wrong", step, cell, text, why))
+        return verdicts + [self._verdict("missing", *blank, "", "left blank") for blank in self.claims.missing()]
 
     # One step
 
-    def _results(self, step: str) -> list[Result]:
+    def _results(self, step: str) -> list[Variant]:
         """The step by every way and from every choice of variants, exact ones first."""
-        results: list[Result] = []
+        results: list[Variant] = []
         for way in ways_to(step, self.exact):
             for chosen in product(*(self.variants[name] for name in way.needs)):
                 level = max(variant.level for variant in chosen)
                 inputs = tuple(variant.array for variant in chosen)
                 array = way(inputs)
                 if not any(level >= other.level and _are_equal(array, other.array) for other in results):
-                    results.append(Result(array, level, way, inputs))
+                    results.append(Variant(array, level, way, inputs))
         return sorted(results, key=lambda result: result.level)
 
     def _judge(self, step: str, claims: Sequence[Claim]) -> list[Verdict]:
         results = self._results(step)
+        way = results[0].way if results else None
         exact = results[0].array.copy() if results else np.full(self._shape(step, claims), np.nan)
-        self._carry_edges(step, results)
+        if self.spread and (spread := spread_of(step, self.exact | {step: exact}, self.spread)) is not None:
+            self.spread[step] = spread
+        for edge in self.edges:
+            if way is not None and not edge.keys().isdisjoint(way.needs):
+                edge[step] = way([edge.get(name, self.exact[name]) for name in way.needs])
         verdicts = [self._verdict_on(claim, exact, results) for claim in claims]
         slips = self._slips(step, claims, verdicts, exact)
         verdicts = [
@@ -295,7 +282,7 @@ class Judge:
                     edge.setdefault(step, exact.copy())[claim.place] = value + sign * claim.written.last_digit
             elif verdict.kind != "follows":
                 sound[claim.place] = value
-        carried = [Variant(result.array, result.level) for result in results if result.level]
+        carried = [result for result in results if result.level]
         kept = [Variant(exact, EXACT)]
         for variant in (Variant(slipped, WRONG), *carried, Variant(sound, SOUND), Variant(printed, WRONG)):
             if not any(_are_equal(variant.array, other.array) for other in kept):
@@ -304,17 +291,11 @@ class Judge:
         self.variants[step] = kept if len(kept) <= most else [*kept[: most - 2], *kept[-2:]]
         return verdicts
 
-    def _carry_edges(self, step: str, results: Sequence[Result]) -> None:
-        for edge in self.edges:
-            if results and any(name in edge for name in results[0].way.needs):
-                needs = [edge.get(name, self.exact[name]) for name in results[0].way.needs]
-                edge[step] = results[0].way(needs)
-
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
         """The shape of a step that nothing before it determines."""
         sizes = {"head": self.inputs.heads, "query": len(self.inputs.words), "key": len(self.inputs.key_words)}
-        axes = AXES[step] if step in HEADLESS else ("head", *AXES[step])
-        return tuple(sizes.get(axis) or max(claim.place[at] for claim in claims) + 1 for at, axis in enumerate(axes))
+        longest = [max(numbers) + 1 for numbers in zip(*(claim.place for claim in claims), strict=True)]
+        return tuple(sizes.get(axis, size) for axis, size in zip(WITH_HEAD[step], longest, strict=True))
 
     def _slips(
         self, step: str, claims: Sequence[Claim], verdicts: Sequence[Verdict], exact: Numbers
@@ -331,7 +312,7 @@ class Judge:
 
     # One number
 
-    def _verdict_on(self, claim: Claim, exact: Numbers, results: Sequence[Result]) -> Verdict:
+    def _verdict_on(self, claim: Claim, exact: Numbers, results: Sequence[Variant]) -> Verdict:
         value, number = float(exact[claim.place]), claim.written
         if math.isnan(value):
             needs = (ways_to(claim.step, self.exact) or WAYS[claim.step])[-1].needs
@@ -342,46 +323,41 @@ class Judge:
         is_hidden = claim.step in PER_KEY and visible is not None and not visible[claim.place[1:]] > 0
         if near == "right" or (math.isinf(number.value) and is_hidden):
             return self._on("right", claim, value, "")
-        shown = exactly(value, number)
+        shown, right = exactly(value, number), self._right(claim, value)
         if near == "rounded":
             return self._on("rounded", claim, value, f"{shown} rounded")
         spread = self.spread.get(claim.step)
         if spread is not None and abs(number.value - value) <= float(spread[claim.place]) + 0.5 * number.last_digit:
-            return self._on(
-                "rounded", claim, value, f"{shown} from q, k and v as printed, which are rounded themselves"
-            )
+            because = f"{shown} from q, k and v as printed, which are rounded themselves"
+            return self._on("rounded", claim, value, because)
         for accepted, level in ORDER:
-            if level == EXACT:
-                if near == "cut":
-                    rounded = printed_number(value, max(number.digits, number.least))
-                    return self._on("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
-                continue
-            line = self._from_notes(claim, value, results, level, accepted)
+            if level == EXACT and near == "cut":
+                rounded = printed_number(value, max(number.digits, number.least))
+                return self._on("cut", claim, value, f"{shown} truncated; rounded it is {rounded}")
+            line = self._from_notes(claim, value, results, level, accepted) if level != EXACT else ""
             if line and level == SOUND:
                 return self._on("carried on", claim, value, f"{line}, from the notes' own shortened numbers")
             if line:
-                right = self._right(claim, value)
                 return self._on("follows", claim, value, f"{line} from a wrong number before it; right is {right}")
         low, high = (edge[claim.step][claim.place] if claim.step in edge else value for edge in self.edges)
         margin = 0.5 * number.last_digit
         if not are_same(low, high) and min(low, high) - margin <= number.value <= max(low, high) + margin:
-            right = self._right(claim, value)
             return self._on("follows", claim, value, f"follows from a wrong number before it; right is {right}")
         if number.digits < number.least:
             as_written = replace(claim, written=replace(number, least=number.digits))
             if self._verdict_on(as_written, exact, results).kind != "wrong":
                 decimals = f"with {count(number.least, 'decimal')} it is {printed_number(value, number.least)}"
                 return self._on("too few decimals", claim, value, decimals)
-        return self._on("wrong", claim, value, self._right(claim, value))
+        return self._on("wrong", claim, value, right)
 
-    def _from_notes(self, claim: Claim, exact: float, results: Sequence[Result], level: int, accepted: str) -> str:
+    def _from_notes(self, claim: Claim, exact: float, results: Sequence[Variant], level: int, accepted: str) -> str:
         """The calculation that gives this number from numbers of the notes, if there is one."""
         for result in results:
             value = float(result.array[claim.place])
             if result.level != level or are_same(value, exact):
                 continue
             near = nearness(claim.written, value)
-            if near == accepted or (near == "right" and accepted == "rounded"):
+            if result.way and (near == accepted or (near == "right" and accepted == "rounded")):
                 return result.way.write(claim.place, result.inputs, value)
         return ""
 
@@ -407,12 +383,11 @@ class Judge:
         return self._on(near, claim, value, f"{shown} {'truncated' if near == 'cut' else 'rounded'}")
 
     def _on(self, kind: Kind, claim: Claim, value: float | None, because: str) -> Verdict:
-        number: Written = claim.written
-        shown = "" if value is None else exactly(value, number)
-        return self._verdict(kind, claim.step, claim.place, number.text, value, shown, because)
+        shown = "" if value is None else exactly(value, claim.written)
+        return self._verdict(kind, claim.step, claim.place, claim.written.text, because, value, shown)
 
     def _verdict(
-        self, kind: Kind, step: str, place: Place, text: str, value: float | None, shown: str, because: str
+        self, kind: Kind, step: str, place: Place, text: str, because: str, value: float | None = None, shown: str = ""
     ) -> Verdict:
         has_head = step not in HEADLESS
         what, head = self.inputs.name(step, place), place[0] if has_head else 0
@@ -423,7 +398,7 @@ def _are_equal(left: Numbers, right: Numbers) -> bool:
     return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-14, atol=1e-15, equal_nan=True))
 
 
-def _last(results: Sequence[Result], level: int, exact: Numbers) -> Numbers:
+def _last(results: Sequence[Variant], level: int, exact: Numbers) -> Numbers:
     """The result that used the most of the notes' numbers, to write the claims of this step into."""
     usable = [result for result in results if result.level <= level]
     return (usable[-1].array if usable and usable[-1].level == level else exact).copy()

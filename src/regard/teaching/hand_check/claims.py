@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from regard.errors import OptionError, RegardError
+from regard.errors import OptionError, RegardError, count
 from regard.masks import allowed
 from regard.teaching.hand_check.document import Cell, Document, Index
-from regard.teaching.hand_check.inputs import Inputs
-from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, Written, is_blank, written
-from regard.teaching.hand_check.places import PROJECTIONS, Misfit, Place, locate
+from regard.teaching.hand_check.inputs import Inputs, Misfit, Place, no_head, word_index
+from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, WITH_HEAD, Written, is_blank, written
 
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
 
@@ -64,32 +64,90 @@ def claims_of(document: Document, inputs: Inputs, decimals: int = 0) -> Claims:
     return claims
 
 
-def _add(claims: Claims, cell: Cell, sizes: dict[str, int], document: Document, decimals: int) -> None:
-    inputs = claims.inputs
-    located = locate(cell, inputs, sizes, document.source)
-    if isinstance(located, Misfit):
-        if cell.step not in inputs.parts:  # a vector that is printed again, shortened
-            claims.misfits.append(located)
+def _add(claims: Claims, cell: Cell, sizes: Mapping[str, int], document: Document, decimals: int) -> None:
+    inputs, step = claims.inputs, cell.step
+    place = locate(cell, inputs, sizes)
+    if isinstance(place, Misfit):
+        claims.misfits += [] if step in inputs.parts else [place]  # a vector that is printed again, shortened
         return
-    step, position = located
     if is_blank(cell.text):
-        claims.blanks.append((step, position))
+        claims.blanks.append((step, place))
         return
     try:
-        number = written(cell.text, f"{cell.where}, {inputs.name(step, position)}", decimals)
-        if math.isinf(number.value) and step not in ("score", "scaled", "masked"):
-            raise OptionError(
-                f"{cell.where}, {inputs.name(step, position)}: {number.text} is not a finite number.\n"
-                "Only a masked score may be −∞."
-            )
+        may_be_masked = step in ("score", "scaled", "masked")
+        number = written(cell.text, f"{cell.where}, {inputs.name(step, place)}", decimals, may_be_masked=may_be_masked)
     except OptionError as problem:
         if document.remarks is None:
             raise
-        claims.unreadable[step, position] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
+        claims.unreadable[step, place] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
         return
     # q, k and v that the calculation starts from may be printed again; a copy that differs is checked.
-    if step not in inputs.parts or number.value != inputs.parts[step][position]:
-        claims.numbers.append(Claim(step, position, number))
+    if step not in inputs.parts or number.value != inputs.parts[step][place]:
+        claims.numbers.append(Claim(step, place, number))
+
+
+def locate(cell: Cell, inputs: Inputs, sizes: Mapping[str, int]) -> Place | Misfit:
+    """The place of a cell in its step; of one that was left blank, perhaps that of a whole vector."""
+    step, labels, axes = cell.step, cell.labels, AXES[cell.step]
+    has_head = step not in HEADLESS
+    if has_head and cell.head is None and inputs.heads > 1:
+        raise OptionError(
+            f"{cell.where}: which head is {step.replace('_', ' ')} for? There are {inputs.heads}.\n"
+            'Name it in the line above the table, as in "Query cat, head 1", or give one matrix per head.'
+        )
+    if (cell.head or 0) >= inputs.heads:
+        raise no_head(cell.where, cell.head, inputs.heads)
+    place: Place = (cell.head or 0,) if has_head else ()
+
+    def misfit(came: str, axis: str) -> Misfit:
+        expected = count(sizes[axis], "word") if axis in inputs.labels else f"vectors of {sizes[axis]}"
+        return Misfit(inputs.name(step, place), came, f"{came} for {expected}")
+
+    for at, (axis, label) in enumerate(zip(axes, labels, strict=False)):
+        if isinstance(label, Index):
+            if label.length != sizes[axis]:
+                return misfit(count(label.length, "row" if at + 1 < len(labels) else "number"), axis)
+            place = (*place, label.at)
+        elif axis in inputs.labels:
+            place = (*place, word_index(axis, label, inputs.words if axis == "query" else inputs.key_words))
+        elif label.isdecimal() and len(label) < 9 and int(label) < sizes[axis]:
+            place = (*place, int(label))
+        else:
+            came = f"the vector has {count(sizes[axis], 'number')}, counted from 0"
+            raise OptionError(f"Component {label!r} is out of range: {came}.")
+    if len(labels) > len(axes):
+        extra = labels[len(axes)]
+        came = count(extra.length if isinstance(extra, Index) else 1, "number")
+        return Misfit(inputs.name(step, place), came, "expected one number")
+    if len(labels) < len(axes) and cell.text is not None:
+        return misfit(count(1, "number"), axes[len(labels)])
+    return place
+
+
+def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
+    """The length of each axis; vectors of unknown size are as long as the first one given."""
+
+    def size(*names: str) -> int:
+        for name in names:
+            if name in inputs.matrices:
+                return int(inputs.matrices[name].shape[1]) // (1 if name == "W_O" else inputs.heads)
+            if name in inputs.parts:
+                return int(inputs.parts[name].shape[-1])
+            for cell in document.of(name):
+                if len(cell.labels) == len(AXES.get(name, ())) and isinstance(cell.labels[-1], Index):
+                    return cell.labels[-1].length
+        return 0
+
+    value_dim = size("W_v", "value", "weighted_value", "output")
+    return {
+        "query": len(inputs.words),
+        "key": len(inputs.key_words),
+        "width": 0 if inputs.x is None else inputs.x.shape[1],
+        "head_dim": size("W_q", "W_k", "query", "key"),
+        "value_dim": value_dim,
+        "concatenated_width": inputs.heads * size("W_v", "value") or size("concatenated") or inputs.heads * value_dim,
+        "output_width": size("W_O", "projected"),
+    }
 
 
 def infer_mask(claims: Claims) -> None:
@@ -108,7 +166,7 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     inputs = claims.inputs
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
-    axes = {step: AXES[step].index("query") + (step not in HEADLESS) for step in STEPS if "query" in AXES[step]}
+    axes = {step: axes.index("query") for step, axes in WITH_HEAD.items() if "query" in axes}
     cells = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
     kept = sorted({cell[axes[step]] for step, cell in cells if len(cell) > axes.get(step, len(cell))})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))
@@ -126,31 +184,3 @@ def keep_claimed_queries(claims: Claims) -> Claims:
 
     numbers = [replace(claim, place=move(claim.step, claim.place)) for claim in claims.numbers]
     return replace(claims, inputs=fewer, numbers=numbers, blanks=[(step, move(step, at)) for step, at in claims.blanks])
-
-
-def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
-    """The length of each axis of components; vectors of unknown size are as long as the first one given."""
-
-    def first(*steps: str) -> list[int]:
-        cells = [cell for cell in document.of(*steps) if len(cell.labels) == len(AXES[cell.step])]
-        return [
-            cell.labels[-1].length // (inputs.heads if cell.step in PROJECTIONS and cell.head is None else 1)
-            for cell in cells[:1]
-            if isinstance(cell.labels[-1], Index)
-        ]
-
-    def known(*names: str) -> list[int]:
-        of_matrices = [inputs.matrices[name].shape[1] // inputs.heads for name in names if name in inputs.matrices]
-        return of_matrices + [inputs.parts[name].shape[-1] for name in names if name in inputs.parts]
-
-    keys, values = known("W_q", "W_k", "query", "key"), known("W_v", "value")
-    value_size = [*values, *first("value"), *first("weighted_value"), *first("output"), 0][0]
-    through = [inputs.matrices["W_O"].shape[1]] if "W_O" in inputs.matrices else []
-    joined = [inputs.heads * size for size in values] or first("concatenated")
-    return {
-        "width": 0 if inputs.x is None else inputs.x.shape[1],
-        "head_dim": [*keys, *first("query"), *first("key"), 0][0],
-        "value_dim": value_size,
-        "concatenated width": [*joined, inputs.heads * value_size][0],
-        "output width": [*through, *first("projected"), 0][0],
-    }

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from regard.errors import OptionError, RegardError
-from regard.teaching.hand_check.notation import SPELLING_OF
+from regard.errors import OptionError, RegardError, shown
+from regard.teaching.hand_check.notation import HEADLESS, INPUTS
 
 MOST_NESTED = 100
 OCCURRENCE = re.compile(r"(.+?)(?: \(|:)(\d+)\)?", re.DOTALL)  # the (2), the:2
+WITHOUT_HEAD = (*HEADLESS, *INPUTS, "W_O")
 
 
 class Index(NamedTuple):
@@ -55,15 +56,21 @@ class Document:
     def set(self, name: str, value: Any, where: str) -> None:
         """Add a setting; a different value for the same setting is an error."""
         if self.settings.setdefault(name, value) != value:
-            self.problem(OptionError(f"{where}: {SPELLING_OF[name]!r} is given twice.\nLeave one of them out."))
+            self.problem(given_twice(where, name))
 
     def add(self, step: str, content: Any, *labels: Label, where: str, head: int | None = None, **more: Any) -> None:
         """Add a number, or nested lists and dictionaries of numbers."""
+        head = None if step in WITHOUT_HEAD else head
         self.cells += [Cell(step, inner, text, where, head, **more) for inner, text in flatten(content, labels)]
 
     def of(self, *steps: str) -> list[Cell]:
         """All cells of a step, or of several."""
         return [cell for cell in self.cells if cell.step in steps]
+
+
+def given_twice(where: str, name: str) -> OptionError:
+    """Two values for one name."""
+    return OptionError(f"{where}: {shown(name)} is given twice.\nLeave one of them out.")
 
 
 def flatten(content: Any, labels: tuple[Label, ...] = ()) -> Iterable[tuple[tuple[Label, ...], Any]]:

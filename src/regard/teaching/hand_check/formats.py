@@ -2,10 +2,9 @@
 
 Tables, in whichever format, come in these forms:
 
-- facts: step · query · key · numbers, one line per fact
+- facts: step · query · key · numbers, one line per fact; settings: Setting · value
 - a matrix: the step or the W in the first heading, a row per word or per row of W
 - weights: Row · W_q · W_k · W_v, a row per component of the embedding
-- settings: Setting · value
 - the step table of the slides: Word · q · k · v · score · score/√d_k · softmax · softmax × v · sum, one per query
 
 Lines of text are facts too: Score(Q_cat, K_The) = 2.
@@ -21,10 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard import input_file, validate
+from regard import input_file
 from regard.errors import OptionError, RegardError, count, did_you_mean, kind_of, shown
 from regard.tables import unguarded_cell
-from regard.teaching.hand_check.document import OCCURRENCE, Document, Index, Label, plain
+from regard.teaching.hand_check.document import OCCURRENCE, Document, Index, Label, given_twice, plain
 from regard.teaching.hand_check.notation import (
     AXES,
     COMMA,
@@ -44,16 +43,14 @@ from regard.teaching.hand_check.notation import (
 from regard.teaching.hand_check.workbook import rows_of_workbook
 from regard.trace.labels import numbered
 
-TRACE_ONLY = ("capped", "biased", "attended", "fed_forward", "result")
 # Headings that say what labels are, in English, German, French and Spanish.
 HEADINGS = {
     fold(spelling): name
     for name, spellings in {
-        "step": "step|schritt|étape|paso",
-        "setting": "setting|settings|einstellung|réglage|ajuste",
+        "step": "step|schritt|étape|paso|setting|settings|einstellung|réglage|ajuste",
         "row": "row|zeile|ligne|fila",
         "head": "head|kopf|tête|cabeza",
-        "query": "query|asks|anfrage|abfrage|requête|consulta",
+        "query": "query|anfrage|abfrage|requête|consulta",
         "key": "key|schlüssel|clé|clave",
         "word": "word|wort|mot|palabra",
         "numbers": "numbers|number|vector|value|values|zahl|zahlen|vektor|wert|werte|nombre|nombres|vecteur|valeur|"
@@ -63,36 +60,16 @@ HEADINGS = {
     for spelling in spellings.split("|")
 }
 TOTALS = {"", "sum", "σ", "total", "summe", "somme", "suma"}
+OF_QUERY = ("query", "output", "mean_gradient")  # columns with one number or vector per query, in any row
 OMITTED = re.compile(r"… [\d,]+ more")  # a row that sums up the rows a shortened table leaves out
 HEAD = re.compile(r"\b(?:heads?|kopf|tête|cabeza)\s+(\d+)\b", re.IGNORECASE)
-TITLE = re.compile(r"Query (.+?)(?:, head (\d+))?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
+TITLE = re.compile(r"Query (.+?)(?:, head \d+)?: d_k = .*|(.+): (?:all heads together|after W_O)", re.DOTALL)
 MATRIX_TITLE = re.compile(r"(.+?)\s*(?:[=:][^,]*)?(, head \d+)?")
 HELPERS = ("√d_k", "largest in each row", "e^(scaled − largest)")  # of a spreadsheet's formulas; not checked
 NAMING = (
     re.compile(r"(?:query|anfrage|abfrage|requête|consulta):? (.+?)(?:,? \w+ \d+)?[:.]?", re.DOTALL | re.IGNORECASE),
-    re.compile(r"(.+) asks\b.*", re.DOTALL),
     re.compile(r"(.+?):.*", re.DOTALL),
 )
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table as it is in a file."""
-
-    caption: str  # the line above it
-    heading: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    where: str
-
-    @property
-    def kinds(self) -> list[str | None]:
-        """What the headings say of labels; None for those of numbers."""
-        return [HEADINGS.get(fold(name)) for name in self.heading]
-
-    @property
-    def label_columns(self) -> int:
-        """Number of leading columns that hold words: the key alone, or the query before it."""
-        return 2 if self.kinds[0] == "query" and self.kinds[1:2] in (["word"], ["key"]) else 1
 
 
 def read(notes: str | Path | Mapping[str, Any], words: Sequence[str] = (), *, lenient: bool = False) -> Document:
@@ -109,32 +86,28 @@ def read(notes: str | Path | Mapping[str, Any], words: Sequence[str] = (), *, le
             'dictionary such as {"embeddings": …, "scores": …}.'
         )
     path = Path(notes)
-    reader = READERS.get(path.suffix.casefold())
-    if reader is None and path.is_file():
-        came = f"ends in {path.suffix!r}" if path.suffix else "has no ending"
-        raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(READERS)}.")
-    content = input_file.read(path)
+    content, ending, endings = input_file.read(path), path.suffix.casefold(), ", ".join(ENDINGS)
     document = Document(path.name, remarks=[] if lenient else None)
-    if reader is None or not content.strip():
+    if ending not in ENDINGS:
+        came = f"ends in {ending!r}" if ending else "has no ending"
+        raise OptionError(f"{str(path)!r} {came}; notes are read from {endings}.")
+    if not content.strip():
         raise empty(path.name)
-    try:
-        reader(content, document, words)
-    except OptionError:  # it is a ValueError too
-        raise
-    except ValueError as problem:  # a number of more than 4,300 digits
-        raise OptionError(f"{str(path)!r} cannot be read: {problem}.") from None
+    if ending == ".xlsx":
+        grids: list[Grid] = []
+        for name, rows in rows_of_workbook(content, path.name):
+            grids += _grids(enumerate(rows, 1), f"{path.name}, sheet {name}", name)
+        read_grids(grids, document, words)
+        return document
+    text = input_file.decode(content, path.name, f"\nNotes are UTF-8 text, or .xlsx ({endings}).")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    READERS[ending](text, document, words)
     return document
 
 
 def empty(source: str) -> OptionError:
     """A file or dictionary without content."""
     return OptionError(f"{source} is empty.\nNotes hold embeddings, or q, k and v, and the numbers calculated by hand.")
-
-
-def _text(content: bytes, document: Document) -> str:
-    fix = f"\nNotes are UTF-8 text ({', '.join(READERS)}) or .xlsx."
-    text = input_file.decode(content, document.source, fix).replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 # JSON
@@ -155,7 +128,7 @@ def read_mapping(content: Mapping[str, Any], document: Document) -> Document:
         try:
             name = canonical(spelling, source)
             if name in names:
-                raise OptionError(f"{source}: {shown(spelling)} is given twice.\nLeave one of them out.")
+                raise given_twice(source, spelling)
         except OptionError as problem:
             document.problem(problem)
             continue
@@ -172,22 +145,19 @@ def read_mapping(content: Mapping[str, Any], document: Document) -> Document:
 def _read_trace(content: Mapping[str, Any], document: Document) -> None:
     """Every step with a head axis in front where it has one; the queries may be a part of all queries."""
     source = document.source
-    first, query_words = content.get("first_query", 0), content.get("query_words", content.get("words", []))
-    if isinstance(first, str) and first.isdigit():
-        first = int(first)
-    if not validate.is_integer(first) or not 0 <= first < 1 << 31:
-        raise OptionError(f"{source}: 'first_query' is {shown(first)}; expected the position of a query.")
-    if not isinstance(query_words, list):
-        raise OptionError(f"{source}: 'query_words' is {shown(query_words)}; expected a list of words.")
-    last, words = first + len(query_words), content.get("words")
+    query_words = content.get("query_words", content.get("words", []))
+    start = str(content.get("first_query", 0))
+    if not (start.isdecimal() and len(start) < 10 and isinstance(query_words, list)):
+        raise OptionError(
+            f"{source}: 'first_query' is {shown(start)} and 'query_words' are {shown(query_words)}; expected the "
+            "position of a query, and a list of words."
+        )
+    first, last, words = int(start), int(start) + len(query_words), content.get("words")
     arrays = {}
     for step in content["steps"]:
-        name = step.get("name") if isinstance(step, dict) else None
-        if not isinstance(name, str) or "array" not in step:
+        if not isinstance(step, dict) or not isinstance(step.get("name"), str) or "array" not in step:
             raise OptionError(f'{source}: a step is {shown(step)}; expected {{"name": "score", "array": …}}.')
-        if name in TRACE_ONLY:
-            raise OptionError(f"{source}: step {name!r} cannot be checked by `regard check`.")
-        arrays[canonical(name, source, ("embedding", *AXES))] = step["array"]
+        arrays[canonical(step["name"], source, ("embedding", *AXES))] = step["array"]
     embedding = arrays.get("embedding")
     total = len(embedding) if isinstance(embedding, list) else last
     if "context" in content or (isinstance(words, list) and words[first:last] != query_words):
@@ -197,31 +167,23 @@ def _read_trace(content: Mapping[str, Any], document: Document) -> None:
         document.settings["words"] = names[:total]
     words = document.settings.get("words")
     total = len(words) if isinstance(words, list) else total
+
+    def among_all(rows: Any) -> Any:
+        """The rows of these queries, at their positions among all of them."""
+        if not isinstance(rows, list) or len(rows) != len(query_words) or last > total:
+            return rows
+        return {Index(first + at, total): row for at, row in enumerate(rows)}
+
     for name, array in arrays.items():
-        if name not in AXES or AXES[name][0] != "query":
-            document.add(name, array, where=source)
-        elif name in HEADLESS:
-            document.add(name, _shifted(array, first, len(query_words), total), where=source)
-        elif isinstance(array, list):
-            document.add(name, [_shifted(head, first, len(query_words), total) for head in array], where=source)
+        if name in HEADLESS:
+            array = among_all(array)
+        elif AXES.get(name, ("",))[0] == "query" and isinstance(array, list):
+            array = list(map(among_all, array))
+        document.add(name, array, where=source)
     mask = document.settings.get("mask")
     if isinstance(mask, list) and isinstance(words, list) and len(mask) == len(query_words) < len(words):
-        labels = numbered(words)[first : first + len(mask)]  # a mask of the queries here alone
+        labels = numbered(words)[first:last]  # a mask of the queries here alone
         document.settings["mask"] = dict(zip(labels, mask, strict=False))
-
-
-def _shifted(rows: Any, first: int, length: int, total: int) -> Any:
-    """The rows of some queries, at their positions among all of them."""
-    if not isinstance(rows, list) or len(rows) != length or first + length > total:
-        return rows
-    return {Index(first + at, total): row for at, row in enumerate(rows)}
-
-
-def _read_json(content: bytes, document: Document, words: Sequence[str]) -> None:
-    text = _text(content, document)
-    if not text.strip():
-        raise empty(document.source)
-    read_mapping(parse_json(text, document.source), document)
 
 
 def parse_json(text: str, source: str) -> Mapping[str, Any]:
@@ -233,11 +195,11 @@ def parse_json(text: str, source: str) -> Mapping[str, Any]:
         raise not_finite(source, name)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) < len(pairs):
-            names = [name for name, _ in pairs]
-            double = next(name for name in names if names.count(name) > 1)
-            raise OptionError(f"{source}: {shown(double)} is given twice.\nLeave one of them out.")
+        content: dict[str, Any] = {}
+        for name, part in pairs:
+            if name in content:
+                raise given_twice(source, name)
+            content[name] = part
         return content
 
     try:
@@ -258,27 +220,36 @@ def parse_json(text: str, source: str) -> Mapping[str, Any]:
 # CSV, spreadsheets and Markdown: tables with captions
 
 
-def _read_csv(content: bytes, document: Document, words: Sequence[str]) -> None:
-    text = _text(content, document)
-    first = next((line for line in text.splitlines() if line.strip()), None)
-    if first is None:
-        raise empty(document.source)
+@dataclass(frozen=True)
+class Grid:
+    """A table as it is in a file."""
+
+    caption: str  # the line above it
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    where: str
+
+    @property
+    def kinds(self) -> list[str | None]:
+        """What the headings say of labels; None for those of numbers. The components of a vector are numbers."""
+        return [HEADINGS.get(fold(re.sub(r"_\d+$", "", name))) for name in self.heading]
+
+    @property
+    def label_columns(self) -> int:
+        """Number of leading columns that hold words: the key alone, or the query before it."""
+        return 2 if self.kinds[0] == "query" and self.kinds[1:2] in (["word"], ["key"]) else 1
+
+
+def csv_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file with their lines; cells are separated by commas, semicolons or tabs."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
     reader = csv.reader(text.splitlines(keepends=True), delimiter=max(",;\t", key=first.count), strict=True)
-    rows: list[tuple[int, list[str]]] = []
     try:
-        rows = [(reader.line_num, row) for row in reader]
+        return [(reader.line_num, row) for row in reader]
     except csv.Error as problem:
         raise OptionError(
-            f"{document.source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
+            f"{source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
         ) from None
-    read_grids(list(_grids(rows, document.source)), document, words)
-
-
-def _read_workbook(content: bytes, document: Document, words: Sequence[str]) -> None:
-    grids: list[Grid] = []
-    for name, rows in rows_of_workbook(content, document.source):
-        grids += _grids(enumerate(rows, 1), f"{document.source}, sheet {name}", name)
-    read_grids(grids, document, words)
 
 
 def _grids(rows: Iterable[tuple[int, Sequence[str]]], source: str, caption: str = "") -> Iterator[Grid]:
@@ -304,7 +275,7 @@ def _by_title(block: Sequence[tuple[str, ...]], caption: str, where: str) -> Ite
     A last column that says where the numbers come from is left out, and so are blank ones.
     """
     heading = block[0]
-    while heading and (not heading[-1] or heading[-1].casefold() == "source") and len(heading) > 1:
+    while len(heading) > 1 and heading[-1].casefold() in ("", "source"):
         heading = heading[:-1]
     rows = [row[: len(heading)] if len(row) <= len(block[0]) else row for row in block[1:]]
     if heading[0].casefold() != "table" or len(heading) < 2:
@@ -317,9 +288,9 @@ def _by_title(block: Sequence[tuple[str, ...]], caption: str, where: str) -> Ite
         yield Grid(title, heading[1:], tuple(of_title), where)
 
 
-def _read_markdown(content: bytes, document: Document, words: Sequence[str]) -> None:
+def _read_markdown(text: str, document: Document, words: Sequence[str]) -> None:
     """Tables, each with the last line of text above it as its caption; other lines may be facts."""
-    lines, grids, texts, caption, at = _text(content, document).splitlines(), [], [], "", 0
+    lines, grids, texts, caption, at = text.splitlines(), [], [], "", 0
     while at < len(lines):
         line = lines[at].strip()
         if "|" in line and at + 1 < len(lines) and re.fullmatch(r"[\s|:-]*-[\s|:-]*", lines[at + 1]):
@@ -370,7 +341,7 @@ def read_grids(grids: Sequence[Grid], document: Document, words: Sequence[str] =
     """Add what all tables hold to the document; captions name the words of their rows, or `words`."""
     labels = [*words]
     for grid in grids:
-        if grid.kinds[0] not in ("step", "row", "setting"):
+        if grid.kinds[0] not in ("step", "row"):
             labels += [row[grid.label_columns - 1] for row in grid.rows if len(row) >= grid.label_columns]
     for grid in grids:
         try:
@@ -396,19 +367,12 @@ def _read_grid(grid: Grid, document: Document, words: Sequence[str]) -> None:
     step = _step_and_head(grid.heading[0])[0]
     if grid.kinds[0] == "step":
         _read_facts(grid, document, words)
-    elif grid.kinds[0] == "setting":
-        for row in grid.rows:
-            if len(row) > 1 and not is_blank(row[1]):
-                document.set(canonical(row[0], grid.where, SETTINGS + MATRICES), row[1], grid.where)
     elif grid.kinds[0] == "row":
         for name, matrix in _by_column(grid, 1).items():
             if name not in MATRICES:
-                raise OptionError(
-                    f"{grid.where}: column {shown(name)} in a table of weights; expected W_q, W_k, W_v, W_O."
-                )
-            rows = [numbers for numbers in matrix if numbers]
-            if rows:
-                document.add(name, rows, where=grid.where)
+                raise OptionError(f"{grid.where}: column {name!r} in a table of weights; expected W_q, W_k, W_v, W_O.")
+            if any(matrix):
+                document.add(name, [numbers for numbers in matrix if numbers], where=grid.where)
     elif (step is not None and step not in SETTINGS) or step == "mask":
         _read_matrix(grid, document)
     else:
@@ -431,22 +395,19 @@ def _titled(grid: Grid, document: Document) -> Grid:
 
 def _step_and_head(name: str) -> tuple[str | None, int | None]:
     """A step, and the head that is named beside it: "weights, head 1"."""
-    head = HEAD.search(name)
-    bare = name if not head else HEAD.sub("", name).strip(" ,:()")
-    return step_named(bare), int(head[1][:9]) if head else None
+    return step_named(HEAD.sub("", name).strip(" ,:()") if HEAD.search(name) else name), _head_in(name)
 
 
 def _head_in(caption: str) -> int | None:
     """The head that a caption names."""
-    title, head = TITLE.fullmatch(caption), HEAD.search(caption)
-    number = title[2] if title else head[1] if head else None
-    return None if number is None else int(number[:9])
+    heads = HEAD.findall(caption)
+    return int(heads[-1][:9]) if heads else None
 
 
 def _query_in(caption: str, words: Collection[str]) -> str | None:
     """The word that a caption names: "Query cat, head 1: …", or the only word of the table in it."""
     if title := TITLE.fullmatch(caption):  # of a table that Regard wrote; queries of cross-attention label no row
-        return title[1] or title[3]
+        return title[1] or title[2]
     for pattern in NAMING:
         if match := pattern.fullmatch(caption):
             occurrence = OCCURRENCE.fullmatch(match[1])
@@ -459,7 +420,7 @@ def _query_in(caption: str, words: Collection[str]) -> str | None:
 
 def _read_facts(grid: Grid, document: Document, words: Sequence[str]) -> None:
     """step · query · key · numbers, and optionally head; the caption may name the query."""
-    kinds = [HEADINGS.get(fold(re.sub(r"_\d+$", "", name))) for name in grid.heading]
+    kinds = grid.kinds
     if "numbers" not in kinds:
         names = ("step", "head", "query", "key", "numbers")
         guess = did_you_mean(grid.heading[-1].casefold(), names)
@@ -472,7 +433,7 @@ def _read_facts(grid: Grid, document: Document, words: Sequence[str]) -> None:
         text = " ".join(numbers)
         step, head = _step_and_head(cells["step"])
         step = step or canonical(cells["step"], where)
-        if cells.get("head", "").isdigit():
+        if cells.get("head", "").isdecimal():
             head = int(cells["head"][:9])
         path = [cells[kind] for kind in ("query", "word", "key") if cells.get(kind)]
         if not path and caption_query is not None and AXES.get(step, ("",))[0] == "query":
@@ -509,36 +470,38 @@ def _read_matrix(grid: Grid, document: Document) -> None:
         return
     keys = numbered(grid.heading[1:])
     for label, row in zip(numbered([row[0] for row in grid.rows]), rows, strict=True):
+        is_empty = not any(row)
         if step == "mask":
             document.settings.setdefault("mask", {})[label] = row
         elif step in PER_KEY and not all(key.isdigit() for key in keys):
             document.add(step, dict(zip(keys, row, strict=True)), label, where=grid.where, head=head)
         elif len(row) == 1 and row[0] is not None:
             _add_text(document, step, row[0], (label,), where=grid.where, head=head)
-        elif any(cell is not None for cell in row) or step in AXES:
-            whole: Any = row if any(cell is not None for cell in row) else None
-            document.add(step, whole, label, where=grid.where, head=head)
+        elif not is_empty or step in AXES:
+            document.add(step, None if is_empty else row, label, where=grid.where, head=head)
 
 
 def _by_column(grid: Grid, labels: int) -> dict[str, list[list[str]]]:
     """The numbers of each row by step; q_1, q_2 … are the components of q, blank ones among them too."""
     columns: dict[str, list[int]] = {}
     for at, name in enumerate(grid.heading[labels:], labels):
-        split = re.fullmatch(r"(.+)_(\d+)", name)
-        is_component = split is not None and step_named(name) is None
-        columns.setdefault(canonical(split[1] if split and is_component else name, grid.where), []).append(at)
+        bare = name if step_named(name) else re.sub(r"(?<=.)_\d+$", "", name)
+        columns.setdefault(canonical(bare, grid.where), []).append(at)
     by_step: dict[str, list[list[str]]] = {}
     for step, positions in columns.items():
         rows = by_step[step] = []
         for row in grid.rows:
             cells = [row[at] for at in positions]
-            if len(positions) > 1:
-                rows.append(cells if not all(map(is_blank, cells)) else [])
+            if all(map(is_blank, cells)):
+                rows.append([])
+            elif len(cells) > 1 or (step in PER_KEY and COMMA.fullmatch(cells[0].strip().replace("−", "-"))):
+                rows.append(cells)
             else:
-                where = f"{grid.where}, column {grid.heading[positions[0]]}"
-                single = step in PER_KEY and re.fullmatch(r"[+−-]?\d*,\d+", cells[0].strip()) is not None
-                rows.append([] if is_blank(cells[0]) else cells if single else split_numbers(cells[0], where))
+                rows.append(split_numbers(cells[0], f"{grid.where}, column {grid.heading[positions[0]]}"))
     return by_step
+
+
+Block = Sequence[tuple[str, Mapping[str, list[str]]]]  # label, and the numbers of each step; none if blank
 
 
 def _read_step_table(grid: Grid, document: Document, words: Sequence[str]) -> None:
@@ -551,16 +514,11 @@ def _read_step_table(grid: Grid, document: Document, words: Sequence[str]) -> No
             blocks.setdefault(row[0] if labels == 2 else grid.caption, []).append(at)
     for name, rows in blocks.items():
         names = numbered([grid.rows[at][labels - 1] for at in rows])
-        block = [
-            (label, {step: numbers[at] for step, numbers in by_step.items()})
-            for label, at in zip(names, rows, strict=True)
-        ]
+        records = ({step: numbers[at] for step, numbers in by_step.items()} for at in rows)
+        block = list(zip(names, records, strict=True))
         query = name if name in words and labels == 2 else _query_in(name, words)
         query = query or _only_row(block, "query") or _only_row(block, "output")
         _read_block(block, query, _head_in(name), document, grid.where)
-
-
-Block = Sequence[tuple[str, Mapping[str, list[str]]]]  # label, and the numbers of each step; none if blank
 
 
 def _only_row(block: Block, step: str) -> str | None:
@@ -571,45 +529,38 @@ def _only_row(block: Block, step: str) -> str | None:
 
 def _read_block(block: Block, query: str | None, head: int | None, document: Document, where: str) -> None:
     """The rows of one query. Its q and its sum may be in any row, and the sum below the weighted values."""
-    steps = {step for _, record in block for step in record}
-    has_keys = not steps.isdisjoint((*PER_KEY, "weighted_value"))
-    filled = {step: sum(bool(record[step]) for _, record in block) for step in steps}
     last, of_last = block[-1]
+    steps = of_last.keys()
+    has_keys = not steps.isdisjoint((*PER_KEY, "weighted_value"))
+    of_query = [step for step in OF_QUERY if step in steps and has_keys]
+    filled = {step: sum(bool(record[step]) for _, record in block) for step in steps}
     has_total = last.casefold() in TOTALS and not any(of_last.get(step) for step in VECTORS)
-    for step in ("query", "output", "mean_gradient"):
-        if (
-            step in steps
-            and has_keys
-            and query
-            and not filled[step]
-            and not (step == "output" and has_total and of_last.get("weighted_value"))
-        ):
+    for step in of_query:
+        is_below = step == "output" and has_total and of_last.get("weighted_value")
+        if query and not filled[step] and not is_below:
             document.add(step, None, query, where=where, head=head)
-    for at, (label, record) in enumerate(block, 1):
-        is_total = has_total and at == len(block)
+    for label, record in block:
+        is_total = has_total and label == last
         for step, numbers in record.items():
-            of_query = step in ("query", "output", "mean_gradient") and has_keys
-            if not numbers and (is_total or of_query or step not in AXES):
+            if not numbers and (is_total or step in of_query or step not in AXES):
                 continue
             if is_total and step in ("weight", "unscaled_weight"):  # the weights sum to 1
                 continue
             if is_total and step == "weighted_value":
                 step = "output"
-            is_vector = step in (*VECTORS, *INPUTS) or (
-                step in ("output", "concatenated", "projected") and not is_total
-            )
             path: tuple[str, ...] = (label,)
-            if query is not None and of_query and (filled[step] == 1 or step == "mean_gradient"):
+            is_vector = step in (*VECTORS, *INPUTS) or (step in ("output", *HEADLESS) and not is_total)
+            if query is not None and step in of_query and (filled[step] == 1 or step == "mean_gradient"):
                 path = (query,)  # in whichever row they are printed
-            elif not is_vector and query is None:
-                if not numbers:
-                    continue
+            elif not is_vector and query is not None:
+                path = (query, label) if step in (*PER_KEY, "weighted_value") else (query,)
+            elif not is_vector and numbers:
                 raise OptionError(
                     f"{where}: which query is column {step!r} for?\n"
                     "Name it in the line above the table or in a column Query, or give q or sum in its row only."
                 )
-            elif not is_vector and query is not None:
-                path = (query, label) if step in (*PER_KEY, "weighted_value") else (query,)
+            elif not is_vector:
+                continue
             is_number = len(path) == len(AXES.get(step, ())) and len(numbers) == 1
             content: Any = (numbers[0] if is_number else numbers) or None
             document.add(step, content, *path, where=where, head=head, is_printed=step in VECTORS)
@@ -618,8 +569,8 @@ def _read_block(block: Block, query: str | None, head: int | None, document: Doc
 # Lines of text: Score(Q_cat, K_The) = 2
 
 
-def _read_plain_text(content: bytes, document: Document, words: Sequence[str]) -> None:
-    _read_lines(_text(content, document).splitlines(), document, words)
+def _read_plain_text(text: str, document: Document, words: Sequence[str]) -> None:
+    _read_lines(text.splitlines(), document, words)
     if not document.cells:
         raise OptionError(
             f"{document.source} holds no number that was calculated.\n"
@@ -686,10 +637,12 @@ def _name_and_arguments(left: str) -> tuple[str, list[str]]:
     return name, [re.sub(r"^(?:[A-Za-z]|query|key)_\{?([^}]+)\}?$", r"\1", label) for label in labels if label]
 
 
-READERS: dict[str, Callable[[bytes, Document, Sequence[str]], None]] = {
-    ".json": _read_json,
-    ".csv": _read_csv,
+READERS: dict[str, Callable[[str, Document, Sequence[str]], Any]] = {
+    ".json": lambda text, document, words: read_mapping(parse_json(text, document.source), document),
+    ".csv": lambda text, document, words: read_grids(
+        list(_grids(csv_rows(text, document.source), document.source)), document, words
+    ),
     ".md": _read_markdown,
     ".txt": _read_plain_text,
-    ".xlsx": _read_workbook,
 }
+ENDINGS = (*READERS, ".xlsx")

@@ -6,7 +6,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,31 +15,42 @@ from numpy.typing import NDArray
 
 from regard.errors import OptionError, ShapeError, count, shown
 from regard.masks import Mask, allowed, parse_mask
-from regard.teaching.hand_check.document import OCCURRENCE, Cell, Document, Index, Label
-from regard.teaching.hand_check.notation import AXES, MATRICES, SPELLING_OF, Written, is_blank, split_numbers, written
-from regard.teaching.hand_check.places import (
-    MOST_HEADS,
+from regard.teaching.hand_check.document import OCCURRENCE, WITHOUT_HEAD, Cell, Document, Index, Label
+from regard.teaching.hand_check.notation import (
+    AXES,
     PROJECTIONS,
-    Frame,
-    Misfit,
-    has_head_level,
-    name_heads,
-    no_head,
-    word_index,
+    SPELLING_OF,
+    WITH_HEAD,
+    is_blank,
+    split_numbers,
+    written,
 )
-from regard.trace.labels import numbered
+from regard.trace.labels import numbered, place_of
 
 Numbers = NDArray[np.float64]
+Place = tuple[int, ...]  # head (except for HEADLESS steps), then along the axes of the step
 Product = Literal["x W", "x W^T"]
 PRODUCTS: tuple[Product, Product] = ("x W", "x W^T")
-MOST_NAMED = 8
+MOST_HEADS = 1024
 MANY_CELLS = 10_000  # of a mask that tables print
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """Something with a shape that does not fit, and the shape that would."""
+
+    step: str
+    came: str
+    because: str
+
+
 @dataclass(eq=False)
-class Inputs(Frame):
+class Inputs:
     """Where a calculation starts. Matrices are as in q = x · W: one row per component of x, one column per one of q."""
 
+    words: tuple[str, ...]  # of the queries
+    key_words: tuple[str, ...]
+    heads: int = 1
     x: Numbers | None = None  # (query, width)
     context: Numbers | None = None  # (key, width); None for self-attention
     position: Numbers | None = None  # (query, width), to be added to x
@@ -53,10 +65,23 @@ class Inputs(Frame):
     has_matrices: bool = False  # whether a W was given, rather than the identity assumed
     misfits: list[Misfit] = field(default_factory=list)
 
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """The words along each axis, repeated ones numbered."""
+        return {"query": numbered(self.words), "key": numbered(self.key_words)}
+
     @property
     def is_cross(self) -> bool:
         """Whether queries and keys come from different words."""
         return self.context is not None or (self.x is None and self.words != self.key_words)
+
+    def name(self, step: str, place: Sequence[int]) -> str:
+        """A step and a place in it: "weight The → cat", "output The [2], head 1"."""
+        axes = list(zip(WITH_HEAD[step], place, strict=False))
+        words = " → ".join(self.labels[axis][index] for axis, index in axes if axis in self.labels)
+        component = "".join(f" [{index}]" for axis, index in axes if axis not in ("head", *self.labels))
+        head = f", head {place[0]}" if axes[:1] and axes[0][0] == "head" and self.heads > 1 else ""
+        return f"{step.replace('_', ' ')} {words}{component}{head}".strip()
 
     def visible(self, rows: slice = slice(None)) -> NDArray[np.bool_] | None:
         """Which keys each query may see, (query, key); None without a mask."""
@@ -67,42 +92,48 @@ class Inputs(Frame):
         tile = np.asarray(self.mask.visible(queries=queries, keys=keys).tile(rows, slice(None)))[0, 0]
         return np.broadcast_to(tile, (len(range(queries)[rows]), keys))
 
-    def written_matrix(self, name: str) -> Numbers:
-        """A matrix as the convention writes it: transposed for x · Wᵀ."""
-        return self.matrices[name] if self.product == PRODUCTS[0] else self.matrices[name].T
+    def in_convention(self, matrix: Numbers) -> Numbers:
+        """A matrix as it is written, or one that was written as it is computed with: transposed for x · Wᵀ."""
+        return matrix if self.product == PRODUCTS[0] else matrix.T
 
     def as_written(self, matrix: Numbers) -> str:
         """The shape of a matrix as the convention writes it."""
-        return " × ".join(map(str, matrix.shape if self.product == PRODUCTS[0] else matrix.shape[::-1]))
+        return " × ".join(map(str, self.in_convention(matrix).shape))
+
+    def refuse(self, name: str, matrix: Numbers, because: str) -> None:
+        """Remember that a matrix does not fit; what it computes is not known."""
+        self.misfits.append(Misfit(name, self.as_written(matrix), because))
+        self.matrices.pop(name, None)
 
 
 def inputs_of(document: Document, words: Sequence[str] | None = None) -> Inputs:
     """The inputs of a document, whose cells get their heads; `words` replace those that it names."""
     settings = document.settings
     inputs = Inputs(*words_of(document, words), product=parse_product(settings.get("product")))
-    for name in MATRICES:
-        if settings.get(name) == "I":
-            document.add(name, "I", where=document.source)
     inputs.heads = _heads(document, inputs.words)
     inputs.divisor = _divisor(settings.get("divisor"))
-    document.cells, inputs.misfits = name_heads(document.cells, inputs)
+    inputs.misfits = name_heads(document, inputs)
     if document.of("embedding"):
-        inputs.x = vectors(document, "embedding", inputs.words)
+        inputs.x = vectors(document, "embedding", inputs.words)[0]
         if document.of("context"):
-            inputs.context = vectors(document, "context", inputs.key_words)
+            inputs.context = vectors(document, "context", inputs.key_words)[0]
         if document.of("position"):
-            inputs.position = vectors(document, "position", inputs.words)
-        _read_matrices(document, inputs)
+            inputs.position = vectors(document, "position", inputs.words)[0]
+        _read_projections(document, inputs)
     else:
-        for cell in document.of("W", "W_q", "W_k", "W_v", "context", "position"):
+        for cell in document.of("W", *PROJECTIONS.values(), "context", "position"):
             raise OptionError(
                 f"`{SPELLING_OF[cell.step]}` is given without embeddings.\n"
                 "Give the embeddings, or leave it out and give q, k and v."
             )
         _read_parts(document, inputs)
-        _read_output_matrix(document, inputs)
+    if document.of("W_O"):
+        value = inputs.matrices.get(
+            "W_v", np.concatenate(inputs.parts["value"], 1) if "value" in inputs.parts else None
+        )
+        _read_matrix(document, inputs, "W_O", None if value is None else value.shape[1], "the concatenated heads have")
     if document.of("output_gradient"):
-        inputs.output_gradient = np.stack([vectors(document, "output_gradient", inputs.words)] * inputs.heads)
+        inputs.output_gradient = np.repeat(vectors(document, "output_gradient", inputs.words), inputs.heads, axis=0)
     inputs.mask, inputs.mask_text = _mask(settings.get("mask"), inputs)
     return inputs
 
@@ -115,23 +146,18 @@ def words_of(document: Document, words: Sequence[str] | None) -> tuple[tuple[str
     query_words, all_words, context_words = (
         _listed(document, name) for name in ("query_words", "words", "context_words")
     )
-    has_context = bool(context_words or document.of("context"))
-    queries = (None if words is None else tuple(words)) or query_words or (all_words if has_context else None)
+    queries = (None if words is None else tuple(words)) or query_words or all_words
     keys = context_words or (all_words if query_words else None)
-    if not document.of("embedding"):
-        queries = queries or all_words
-        keys = keys or _labels(document, 0, "key", "value")
-        queries = queries or _labels(document, 0, "query")
-        for step in ("score", "scaled", "masked", "weight", "weighted_value"):
-            queries, keys = queries or _labels(document, 0, step), keys or _labels(document, 1, step)
-        queries = queries or _labels(document, 0, "output", "concatenated", "projected")
+    if document.of("embedding"):
+        queries = queries or _labels(document, "query", "embedding")
+        keys = keys or (_labels(document, "key", "context") if document.of("context") else queries)
+    else:
+        keys = keys or _labels(document, "key", *AXES)
+        queries = queries or _labels(document, "query", *AXES)
         queries, keys = queries or keys, keys or queries
         # A row for one query alone does not name all queries; in self-attention these are the keys.
         if queries and keys and not query_words and not context_words and len(queries) < len(keys):
             queries = keys if set(queries) <= set(keys) else queries
-    else:
-        queries = queries or all_words or _labels(document, 0, "embedding")
-        keys = keys or (_labels(document, 0, "context") if document.of("context") else queries)
     if not queries or not keys:
         raise OptionError(
             f'{document.source}: which words? Give embeddings, or q, k and v, or "words": ["The", "cat", "sat"].'
@@ -149,12 +175,13 @@ def _listed(document: Document, name: str) -> tuple[str, ...] | None:
     return tuple(map(str, words))
 
 
-def _labels(document: Document, axis: int, *steps: str) -> tuple[str, ...] | None:
+def _labels(document: Document, axis: str, *steps: str) -> tuple[str, ...] | None:
     """The labels along one axis of the first step that has any: words, or positions where lists have no labels."""
     for step in steps:
         labels: dict[str, None] = {}
-        for cell in document.of(step):
-            at = axis + has_head_level(cell)
+        axes = AXES.get(step, (axis,))
+        for cell in document.of(step) if axis in axes else ():
+            at = axes.index(axis) + has_head_level(cell)
             label = cell.labels[at] if len(cell.labels) > at else Index(0, 0)
             if isinstance(label, str):
                 labels[label] = None
@@ -167,224 +194,244 @@ def _labels(document: Document, axis: int, *steps: str) -> tuple[str, ...] | Non
     return None
 
 
+def spelled(label: str, words: Sequence[str]) -> str:
+    """The label of a word: `the (2)` is `the:2`."""
+    match = OCCURRENCE.fullmatch(label)
+    return f"{match[1]}:{match[2][:9]}" if match and label not in words else label
+
+
+def word_index(axis: str, label: str, words: Sequence[str]) -> int:
+    """The position of a word: `the:2` and `the (2)` are the second of them."""
+    return place_of(axis, spelled(label, words), words)
+
+
+# Heads: named beside a step, or the outermost level of nested lists and dictionaries
+
+
+def _heads(document: Document, words: Sequence[str]) -> int:
+    heads = document.settings.get("heads")
+    if heads is None:
+        counts, names = [1], {cell.step: set[Label]() for cell in document.cells}
+        for cell in document.cells:
+            counts.append((cell.head or 0) + 1)
+            if has_head_level(cell, words):
+                label = cell.labels[0]
+                names[cell.step].add(label)
+                counts.append(label.length if isinstance(label, Index) else len(names[cell.step]))
+        heads = max(counts)
+    number = written(heads, f"{document.source}, heads").value
+    if not 1 <= number <= MOST_HEADS or number % 1:
+        raise OptionError(f"{document.source}: 'heads' is {shown(heads)}; expected a whole number up to {MOST_HEADS}.")
+    return int(number)
+
+
+def has_head_level(cell: Cell, words: Sequence[str] = ()) -> bool:
+    """Whether the first label of a cell is a head."""
+    if cell.head is not None or cell.step in WITHOUT_HEAD:
+        return False
+    return len(cell.labels) > len(AXES.get(cell.step, ("row", "column"))) and cell.labels[0] not in words
+
+
+def name_heads(document: Document, inputs: Inputs) -> list[Misfit]:
+    """Give the cells of a document their heads; those of steps with too many heads are left out, and named.
+
+    Vectors of q, k and v with all heads side by side are split; such outputs are the concatenated ones.
+    """
+    labels: dict[str, dict[Label, None]] = {}
+    for cell in document.cells:
+        if has_head_level(cell, inputs.words):
+            labels.setdefault(cell.step, {})[cell.labels[0]] = None
+    numbers = {step: _head_numbers(list(of_step), inputs.heads) for step, of_step in labels.items()}
+    misfits = []
+    for step in (step for step in labels if numbers[step] is None):
+        first = next(iter(labels[step]))
+        came = first.length if isinstance(first, Index) else len(labels[step])
+        because = f"there {'is' if inputs.heads == 1 else 'are'} {count(inputs.heads, 'head')}"
+        misfits.append(Misfit(step.replace("_", " "), count(came, "head"), because))
+    cells, document.cells = document.cells, []
+    for cell in cells:
+        if has_head_level(cell, inputs.words):
+            head = (numbers[cell.step] or {}).get(cell.labels[0])
+            document.cells += [] if head is None else [replace(cell, head=head, labels=cell.labels[1:])]
+        elif inputs.heads > 1 and cell.head is None and cell.text is not None:
+            try:
+                document.cells.append(_of_all_heads(cell, inputs.heads))
+            except ShapeError as problem:
+                document.problem(problem)
+        else:
+            document.cells.append(cell)
+    return misfits
+
+
+def _head_numbers(labels: Sequence[Label], heads: int) -> dict[Label, int] | None:
+    """The number of each head: positions of a list of all, or names with numbers, counted from 0 or from 1."""
+    if all(isinstance(label, Index) and label.length == heads for label in labels):
+        return {label: label[0] for label in labels if isinstance(label, Index)}
+    digits = ["".join(filter(str.isdecimal, str(label)))[:9] for label in labels if isinstance(label, str)]
+    if len(digits) < len(labels) or not all(digits):
+        return None
+    numbers = [int(number) for number in digits]
+    base = 1 if min(numbers) == 1 and max(numbers) == heads else 0
+    if len(set(numbers)) < len(numbers) or max(numbers) - base >= heads:
+        return None
+    return {label: number - base for label, number in zip(labels, numbers, strict=True)}
+
+
+def _of_all_heads(cell: Cell, heads: int) -> Cell:
+    """A cell of vectors with all heads side by side; any other as it is."""
+    if cell.step == "output":
+        return replace(cell, step="concatenated")
+    if cell.step not in PROJECTIONS or len(cell.labels) != 2 or not isinstance(component := cell.labels[1], Index):
+        return cell
+    size, rest = divmod(component.length, heads)
+    if rest or not size:
+        raise ShapeError(
+            f"`{SPELLING_OF[cell.step]}`: {count(component.length, 'number')} cannot be split among {heads} heads."
+        )
+    return replace(cell, head=component.at // size, labels=(cell.labels[0], Index(component.at % size, size)))
+
+
+def no_head(where: str, head: int | None, heads: int) -> OptionError:
+    """A head that is not there."""
+    return OptionError(f"{where}: there is no head {head}: there are {heads}, counted from 0.")
+
+
 # Vectors and matrices
 
 
-def rows_of(cells: Iterable[Cell], name: str, source: str) -> dict[Label, list[Written]]:
-    """The numbers of each row, all rows of equal length; of a row that is given twice, the first numbers."""
-    rows: dict[Label, dict[Index, Any]] = {}
+def rows_of(cells: Iterable[Cell], name: str, source: str) -> dict[int | None, dict[Label, list[float]]]:
+    """The numbers of each row by head, all rows of equal length; of a row that is given twice, the first numbers."""
+    rows: dict[tuple[int | None, Label], dict[Index, float]] = {}
     for cell in cells:
         component = cell.labels[-1] if len(cell.labels) == 2 else None
         if isinstance(component, Index) and component.length:
-            rows.setdefault(cell.labels[0], {}).setdefault(component, cell.text)
+            row = rows.setdefault((cell.head, cell.labels[0]), {})
+            row.setdefault(component, written(cell.text, f"{source}, {name} of {_called(cell.labels[0])}").value)
         elif cell.text is not None or len(cell.labels) != 1:  # {"cat": null} is no vector for cat
             raise ShapeError(
                 f"{source}: `{name}` is {shown(cell.text)}; expected a list of numbers per row, as in [[1, 0], [0, 1]] "
                 'or {"The": [1, 0, 1, 0], …}.'
             )
-    lengths = {label: next(iter(row)).length for label, row in rows.items()}
-    for label, length in lengths.items():
-        first = next(iter(lengths))
-        if length != lengths[first] or len(rows[label]) != length:
-            came = f"{_called(first)} has {count(lengths[first], 'number')}, {_called(label)} has {length}"
-            raise ShapeError(f"{source}: `{name}` has rows of unequal length: {came}.")
-    return {
-        label: [finite(text, f"{source}, {name} of {_called(label)}") for text in row.values()]
-        for label, row in rows.items()
-    }
+    lengths = {component.length for row in rows.values() for component in row} | {len(row) for row in rows.values()}
+    if len(lengths) > 1:
+        came = "; ".join(f"{_called(label)} has {len(row)}" for (_, label), row in rows.items())
+        raise ShapeError(f"{source}: `{name}` has rows of unequal length: {came}.")
+    by_head: dict[int | None, dict[Label, list[float]]] = {}
+    for (head, label), row in rows.items():
+        by_head.setdefault(head, {})[label] = list(row.values())
+    return by_head
 
 
 def _called(label: Label) -> str:
     return f"row {label.at + 1}" if isinstance(label, Index) else repr(label)
 
 
-def row_index(label: Label, words: Sequence[str], name: str, source: str) -> int:
-    """The word of a row, by its label, or by its position in a list of one row per word."""
-    if isinstance(label, str):
-        return word_index("word", label, words)
-    if label.length != len(words):
-        raise ShapeError(
-            f"{source} holds {count(label.length, 'vector')} for {count(len(words), 'word')}: `{name}` needs one for "
-            f"each of {' '.join(words[:MOST_NAMED])}{' …' if len(words) > MOST_NAMED else ''}."
-        )
-    return label.at
+def vectors(document: Document, step: str, words: Sequence[str], heads: int | None = None) -> Numbers:
+    """One vector per word, (head, word, width); a word that occurs twice may have its vector given once.
 
-
-def finite(raw: Any, where: str) -> Written:
-    """A finite number among the inputs."""
-    try:
-        number = written(raw, where)
-    except OptionError as problem:  # without the advice to leave it out
-        raise OptionError(str(problem).partition("\n")[0]) from None
-    if not math.isfinite(number.value):
-        raise OptionError(f"{where}: {number.text} is not a finite number.")
-    return number
-
-
-def vectors(document: Document, step: str, words: Sequence[str]) -> Numbers:
-    """One vector per word, (word, width); a word that occurs twice may have its vector given once."""
-    name, labels = SPELLING_OF[step], numbered(words)
-    rows: dict[str, list[Written]] = {}
-    for label, row in rows_of(document.of(step), name, document.source).items():
-        if isinstance(label, Index):
-            label = labels[row_index(label, words, name, document.source)]
-        match = OCCURRENCE.fullmatch(label)
-        rows[f"{match[1]}:{match[2]}" if match and label not in words else label] = row
-    folded = {_folded(label): row for label, row in rows.items()}
-    matches = [
-        rows.get(label) or rows.get(word) or folded.get(_folded(word))
-        for word, label in zip(words, labels, strict=True)
-    ]
-    if None in matches:
-        names = ", ".join([*map(repr, list(rows)[:MOST_NAMED]), *(["…"] if len(rows) > MOST_NAMED else [])])
-        raise OptionError(f"{document.source} has no vector for {words[matches.index(None)]!r}; `{name}` has {names}.")
-    return np.array([[number.value for number in row or ()] for row in matches])
+    With `heads`, words without a vector are NaN.
+    """
+    name, labels, source = SPELLING_OF[step], numbered(words), document.source
+    cells = [cell for cell in document.of(step) if heads is None or not cell.is_printed] or document.of(step)
+    by_head = rows_of(cells, name, source) or {None: {}}
+    width = max((len(row) for rows in by_head.values() for row in rows.values()), default=0)
+    array = np.full((heads or 1, len(words), width), np.nan)
+    for head, rows in by_head.items():
+        if (head or 0) >= len(array):
+            raise no_head(source, head, len(array))
+        named: dict[str, list[float]] = {}
+        for label, row in rows.items():
+            if isinstance(label, Index) and label.length != len(words):
+                came = f"{source} holds {count(label.length, 'vector')} for {count(len(words), 'word')}"
+                raise ShapeError(f"{came}: `{name}` needs one for each of {shown(list(words))}.")
+            named[labels[label.at] if isinstance(label, Index) else spelled(label, words)] = row
+        by_name = {_folded(label): row for label, row in named.items()} | named
+        given = [
+            by_name.get(label) or by_name.get(word) or by_name.get(_folded(word))
+            for label, word in zip(labels, words if heads is None else labels, strict=True)
+        ]
+        if None in given and (heads is None or len([row for row in given if row]) < len(rows)):
+            missing = repr(words[given.index(None)])
+            raise OptionError(f"{source} has no vector for {missing}; `{name}` has {shown(list(named))}.")
+        array[head or 0] = [row or [np.nan] * width for row in given]
+    return array
 
 
 def _folded(word: str) -> str:
     return unicodedata.normalize("NFC", word).casefold()
 
 
-def _matrix(cells: Sequence[Cell], name: str, source: str) -> Numbers:
-    cells = [cell for cell in cells if cell.where == cells[0].where]
-    rows = [[number.value for number in row] for row in rows_of(cells, name, source).values()]
-    if not rows:
-        raise ShapeError(f'{source}: `{name}` is empty; expected a list of rows, or "I" for the identity.')
-    return np.array(rows)
+def _read_parts(document: Document, inputs: Inputs) -> None:
+    """q, k, v per head, as given. Those that were printed in step tables keep the size of their rounding."""
+    for step in PROJECTIONS:
+        cells = [cell for cell in document.of(step) if cell.text is not None]
+        words = inputs.words if step == "query" else inputs.key_words
+        part = vectors(document, step, words, inputs.heads)
+        if part.size:
+            inputs.parts[step] = part
+        if part.size and all(cell.is_printed for cell in cells):
+            digits = max(written(cell.text, "").digits for cell in cells)
+            inputs.spread |= {step: 0.5 * 10.0**-digits} if digits >= 2 else {}
+    sizes = [inputs.parts[step].shape[-1] for step in ("query", "key") if step in inputs.parts]
+    if len({*sizes}) > 1:
+        raise ShapeError(f"`k` has head_dim {sizes[1]}, `q` has {sizes[0]}.\nq · k needs vectors of the same length.")
 
 
-def _read_matrices(document: Document, inputs: Inputs) -> None:
-    """W_q, W_k, W_v as (in, out) with heads side by side; the identity for those that are not given."""
+def _read_projections(document: Document, inputs: Inputs) -> None:
+    """W_q, W_k, W_v; the identity for those that are not given."""
     assert inputs.x is not None
     source_width = (inputs.x if inputs.context is None else inputs.context).shape[1]
     for step, name in PROJECTIONS.items():
         size = inputs.x.shape[1] if name == "W_q" else source_width
-        cells = document.of(name) or document.of("W")
-        if not cells and document.is_trace and document.of(step):  # a layer with biases or rotary positions
-            continue
-        inputs.has_matrices |= bool(cells)
-        matrix = np.eye(size) if not cells or cells[0].text == "I" else _joined_heads(cells, inputs, document.source)
-        if len(matrix) == size:
-            inputs.matrices[name] = matrix
-            continue
-        if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
-            expected = f"the identity is {size} × {size}, which is used below"
+        if document.of(name, "W"):
+            _read_matrix(document, inputs, name, size, "embeddings have")
+        elif not (document.is_trace and document.of(step)):  # a layer with biases or rotary positions
             inputs.matrices[name] = np.eye(size)
-        else:
-            other = PRODUCTS[1 - PRODUCTS.index(inputs.product)]
-            hint = f'; it fits as {other}: set "product": "{other}"' if matrix.shape[1] == size else ""
-            side = "rows" if inputs.product == PRODUCTS[0] else "columns"
-            expected = f"{inputs.product} needs {size} {side}{hint}"
-        because = f"embeddings have {count(size, 'number')}: {expected}"
-        inputs.misfits.append(Misfit(cells[0].step, inputs.as_written(matrix), because))
-    queries, keys = inputs.matrices.get("W_q"), inputs.matrices.get("W_k")
-    if queries is not None and keys is not None and queries.shape[1] != keys.shape[1]:
-        because = (
-            f"W_q gives queries of {count(queries.shape[1], 'number')}, W_k gives keys of {keys.shape[1]}: "
-            "q · k needs equal sizes"
-        )
-        inputs.misfits.append(Misfit("W_k", inputs.as_written(keys), because))
-        del inputs.matrices["W_k"]
+    sizes = [inputs.matrices[name].shape[1] for name in ("W_q", "W_k") if name in inputs.matrices]
+    if len({*sizes}) > 1:
+        because = f"W_q gives queries of {count(sizes[0], 'number')}, W_k gives keys of {sizes[1]}"
+        inputs.refuse("W_k", inputs.matrices["W_k"], f"{because}: q · k needs equal sizes")
     for name, matrix in list(inputs.matrices.items()):
         if matrix.shape[1] % inputs.heads:
             because = f"{matrix.shape[1]} columns cannot be split evenly among {inputs.heads} heads"
-            inputs.misfits.append(Misfit(name, " × ".join(map(str, matrix.shape)), because))
-            del inputs.matrices[name]
-    _read_output_matrix(document, inputs)
+            inputs.refuse(name, matrix, because)
 
 
-def _read_output_matrix(document: Document, inputs: Inputs) -> None:
-    """W_O: (heads · d_v, out)."""
-    cells = document.of("W_O")
-    if not cells:
-        return
+def _read_matrix(document: Document, inputs: Inputs, name: str, size: int | None, what: str) -> None:
+    """A matrix as (in, out) with the columns of all heads side by side, from one matrix or from one per head.
+
+    size  of what is multiplied by it, if that is known, and `what` that is in messages
+    """
+    first: dict[int | None, str] = {}  # where the matrix of each head is given first
+    cells = document.of(name) or document.of("W")
+    cells = [cell for cell in cells if cell.where == first.setdefault(cell.head, cell.where)]
     inputs.has_matrices = True
-    value = inputs.matrices.get("W_v")
-    size = value.shape[1] if value is not None else None
-    if size is None and "value" in inputs.parts:
-        size = inputs.heads * inputs.parts["value"].shape[-1]
-    matrix = np.eye(size or 1) if cells[0].text == "I" else _matrix(cells, "W_O", document.source)
-    matrix = matrix if inputs.product == PRODUCTS[0] else matrix.T
-    if size is not None and len(matrix) != size:
-        because = f"the concatenated heads have {count(size, 'number')}: W_O needs {size} rows"
-        inputs.misfits.append(Misfit("W_O", inputs.as_written(matrix), because))
-    else:
-        inputs.matrices["W_O"] = matrix
-
-
-def _joined_heads(cells: list[Cell], inputs: Inputs, source: str) -> Numbers:
-    """One matrix with the columns of all heads side by side, from one matrix or from one per head."""
-    name = cells[0].step
-    heads = sorted({cell.head for cell in cells if cell.head is not None})
-    by_head = [[cell for cell in cells if cell.head == head] for head in heads] or [cells]
-    if len(by_head) not in (1, inputs.heads):
-        raise ShapeError(f"`{name}` holds {count(len(by_head), 'matrix')} for {count(inputs.heads, 'head')}.")
-    matrices = [_matrix(of_head, name, source) for of_head in by_head]
-    matrices = [matrix if inputs.product == PRODUCTS[0] else matrix.T for matrix in matrices]
-    if len({len(matrix) for matrix in matrices}) > 1:
-        shapes = ", ".join(str(matrix.shape) for matrix in matrices)
-        raise ShapeError(f"`{name}` holds matrices of unequal size: {shapes}.")
-    return np.concatenate(matrices, axis=1)
-
-
-def _read_parts(document: Document, inputs: Inputs) -> None:
-    """q, k, v per head, as given. Those that were printed in step tables keep the size of their rounding."""
-    for step in PROJECTIONS:
-        name, words = SPELLING_OF[step], inputs.words if step == "query" else inputs.key_words
-        cells = [cell for cell in document.of(step) if not cell.is_printed] or document.of(step)
-        numbers: dict[tuple[int, int], list[Written]] = {}
-        for head in dict.fromkeys(cell.head for cell in cells):
-            if (head or 0) >= inputs.heads:
-                raise no_head(document.source, head, inputs.heads)
-            of_head = rows_of([cell for cell in cells if cell.head == head], name, document.source)
-            shares = inputs.heads if head is None else 1
-            for label, row in of_head.items():
-                if len(row) % shares:
-                    raise ShapeError(f"`{name}`: {count(len(row), 'number')} cannot be split among {shares} heads.")
-                size = len(row) // shares
-                for share in range(shares):
-                    position = (head or share, row_index(label, words, name, document.source))
-                    numbers.setdefault(position, row[share * size : (share + 1) * size])
-        if not numbers:
-            continue
-        array = np.full((inputs.heads, len(words), len(next(iter(numbers.values())))), np.nan)
-        for position, row in numbers.items():
-            if len(row) != array.shape[-1]:
-                raise ShapeError(f"{document.source}: vectors of unequal length in `{name}`.")
-            array[position] = [number.value for number in row]
-        inputs.parts[step] = array
-        digits = max(number.digits for row in numbers.values() for number in row)
-        if cells[0].is_printed and digits >= 2:
-            inputs.spread[step] = 0.5 * 10.0**-digits
-    queries, keys = inputs.parts.get("query"), inputs.parts.get("key")
-    if queries is not None and keys is not None and queries.shape[-1] != keys.shape[-1]:
+    if cells[0].text == "I":
+        inputs.matrices[name] = np.eye(size or 1)
+        return
+    by_head = rows_of(cells, cells[0].step, document.source)
+    heads = sorted(head for head in by_head if head is not None)
+    of_heads = [inputs.in_convention(np.array([*by_head[head].values()])) for head in heads or by_head]
+    if len(of_heads) not in (1, inputs.heads) or len({len(matrix) for matrix in of_heads}) > 1:
+        came = ", ".join(map(inputs.as_written, of_heads)) or "empty"
         raise ShapeError(
-            f"`k` has head_dim {keys.shape[-1]}, `q` has {queries.shape[-1]}.\nq · k needs vectors of the same length."
+            f"{document.source}: `{cells[0].step}` is {came}; expected one list of rows, one per head with equally "
+            'many, or "I" for the identity.'
         )
+    matrix = np.concatenate(of_heads, axis=1)
+    if size is None or len(matrix) == size:
+        inputs.matrices[name] = matrix
+        return
+    other = PRODUCTS[1 - PRODUCTS.index(inputs.product)]
+    hint = f'; it fits as {other}: set "product": "{other}"' if matrix.shape[1] == size else ""
+    fix = f"{inputs.product} needs {size} {'rows' if inputs.product == PRODUCTS[0] else 'columns'}{hint}"
+    if is_identity := np.array_equal(matrix, np.eye(len(matrix))):
+        fix = f"the identity is {size} × {size}, which is used below"
+    inputs.refuse(cells[0].step, matrix, f"{what} {count(size, 'number')}: {fix}")
+    inputs.matrices |= {name: np.eye(size)} if is_identity else {}
 
 
 # Settings
-
-
-def _heads(document: Document, words: Sequence[str]) -> int:
-    setting = document.settings.get("heads")
-    if setting is not None:
-        number = written(setting, f"{document.source}, heads").value
-        if number != int(number if math.isfinite(number) else 0) or not 1 <= number <= MOST_HEADS:
-            raise OptionError(
-                f"{document.source}: 'heads' is {shown(setting)}; expected a whole number up to {MOST_HEADS}."
-            )
-        return int(number)
-    heads, names = 1, {step: set[Label]() for step in (*AXES, *MATRICES)}
-    for cell in document.cells:
-        heads = max(heads, (cell.head or 0) + 1)
-        if has_head_level(cell, words):
-            names[cell.step].add(cell.labels[0])
-            label = cell.labels[0]
-            heads = max(heads, label.length if isinstance(label, Index) else len(names[cell.step]))
-    if heads > MOST_HEADS:
-        raise OptionError(f"{document.source} names head {heads - 1}; at most {MOST_HEADS} heads are checked.")
-    return heads
 
 
 def _divisor(setting: Any) -> float | None:
@@ -405,16 +452,13 @@ def parse_product(setting: Any) -> Product:
     """
     if setting is None:
         return PRODUCTS[0]
-    if isinstance(setting, str):
-        text = re.sub(r"(?i)^q\s*=\s*", "", setting.strip()).replace("E", "x").replace("X", "x")
-        text = re.sub(r"[\s·*×@_]+", " ", text).replace("ᵀ", "^T").replace(" q", "").replace("^t", "^T")
-        for product in PRODUCTS:
-            if text == product:
-                return product
-    raise OptionError(f'`product` is {shown(setting)}; expected "x W" (as in q = x · W_q) or "x W^T".')
+    form = re.fullmatch(r"(?:q\s*=\s*)?[xe][\s·*×@]*w(?:[\s_]*q)?\s*(\^t|ᵀ)?", str(setting).strip().casefold())
+    if form is None:
+        raise OptionError(f'`product` is {shown(setting)}; expected "x W" (as in q = x · W_q) or "x W^T".')
+    return PRODUCTS[form[1] is not None]
 
 
-def _mask(setting: Any, frame: Frame) -> tuple[Mask | None, str]:
+def _mask(setting: Any, inputs: Inputs) -> tuple[Mask | None, str]:
     """A mask from its name, as in "causal & window:2", or from rows of 1 (visible) and 0 (hidden)."""
     if setting is None or setting == "none":
         return None, ""
@@ -423,11 +467,11 @@ def _mask(setting: Any, frame: Frame) -> tuple[Mask | None, str]:
     rows: list[Any] = setting if isinstance(setting, list) else []
     if isinstance(setting, str):
         rows = [split_numbers(row, "mask") for row in re.split(r"[;/\n]", setting) if row.strip()]
-    shape = (len(frame.words), len(frame.key_words))
+    shape = (len(inputs.words), len(inputs.key_words))
     if isinstance(setting, Mapping):
         rows = [[1] * shape[1]] * shape[0]  # a query that is not named sees every key
         for label, row in setting.items():
-            rows[word_index("mask", label, frame.words)] = row
+            rows[word_index("mask", label, inputs.words)] = row
     if len(rows) != shape[0] or not all(isinstance(row, list) and len(row) == shape[1] for row in rows):
         raise ShapeError(
             f"`mask` is {shown(setting)}; expected a name such as causal, or {shape[0]} × {shape[1]} numbers: 1 where "
@@ -442,7 +486,13 @@ def _mask(setting: Any, frame: Frame) -> tuple[Mask | None, str]:
 
 
 def _mask_number(cell: Any) -> float:
-    return 0.0 if is_blank(cell) else float(cell) if isinstance(cell, bool) else written(cell, "mask").value
+    return (
+        0.0
+        if is_blank(cell)
+        else float(cell)
+        if isinstance(cell, bool)
+        else written(cell, "mask", may_be_masked=True).value
+    )
 
 
 def check_positions(mask: Mask, queries: int, keys: int) -> None:

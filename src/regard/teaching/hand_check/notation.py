@@ -16,77 +16,66 @@ from regard.errors import OptionError, did_you_mean, shown
 from regard.tables import printed_number
 from regard.trace.arithmetic import precise
 
-# Axes of each step, in the order of the calculation; all but those of HEADLESS have a head axis in front.
-AXES = {
-    "positioned": ("query", "width"),
-    "query": ("query", "head_dim"),
-    "key": ("key", "head_dim"),
-    "value": ("key", "value_dim"),
-    "score": ("query", "key"),
-    "unscaled_weight": ("query", "key"),
-    "scaled": ("query", "key"),
-    "masked": ("query", "key"),
-    "weight": ("query", "key"),
-    "weighted_value": ("query", "key", "value_dim"),
-    "output": ("query", "value_dim"),
-    "weight_gradient": ("query", "key"),
-    "mean_gradient": ("query",),
-    "scaled_gradient": ("query", "key"),
-    "score_gradient": ("query", "key"),
-    "concatenated": ("query", "concatenated width"),
-    "projected": ("query", "output width"),
-}
+# What a name is: a setting, a matrix, an input, or a step with its axes, a head in front of them unless it is HEADLESS;
+# and how it is written: English first, which messages use, then German, French, Spanish. The steps are in the order of
+# the calculation. Products and quotients of names are read by part.
+NAMES = {
+    "words": ("setting", "words|word|tokens|sentence|wort|wörter|satz|mot|mots|phrase|palabra|palabras|frase"),
+    "query_words": ("setting", "query words"),
+    "context_words": ("setting", "context words|key words|memory words"),
+    "title": ("setting", "title|note|notes|comment|titel|titre|título"),
+    "student": ("setting", "student|name|studentin|étudiant|étudiante|nom|estudiante|alumno|nombre"),
+    "heads": ("setting", "heads|number of heads|köpfe|têtes|cabezas"),
+    "mask": ("setting", "mask|maske|masque|máscara"),
+    "divisor": ("setting", "divisor|divide by|diviseur"),
+    "product": ("setting", "product|convention"),
+    "W": ("matrix", "w"),
+    "W_q": ("matrix", "w q|wq|w^q"),
+    "W_k": ("matrix", "w k|wk|w^k"),
+    "W_v": ("matrix", "w v|wv|w^v"),
+    "W_O": ("matrix", "w o|wo|w^o|w 0"),
+    "embedding": ("input", "embeddings|embedding|e|x|vectors|einbettung|einbettungen|vektoren|plongement|plongements|"
+        "vecteurs|incrustación|incrustaciones|vectores"),
+    "position": ("input", "positions|position|pe|positionen|posición|posiciones"),
+    "context": ("input", "context|memory|encoder output|kontext|contexte|contexto"),
+    "output_gradient": ("input", "dl/dz|output gradient|gradient of the output"),
+    "positioned": ("query width", "positioned|x+position|embedding+position|e+position|mit position|avec position|"
+        "con posición"),
+    "query": ("query head_dim", "q|query|queries|anfrage|anfragen|abfrage|requête|requêtes|consulta|consultas"),
+    "key": ("key head_dim", "k|key|keys|schlüssel|clé|clés|clave|claves"),
+    "value": ("key value_dim", "v|value|values|wert|werte|valeur|valeurs|valor|valores"),
+    "score": ("query key", "scores|score|qk|q k^t|qk^t|q kt|qkt|punktzahl|punktzahlen|punkte|bewertung|puntuación|"
+        "puntaje"),
+    "unscaled_weight": ("query key", "unscaled weights|unscaled weight|softmax without √d k|softmax ohne √d k|"
+        "softmax sans √d k|softmax sin √d k|softmax(score)"),
+    "scaled": ("query key", "scaled|scaled score|scaled scores|skaliert|skalierte punktzahl|mis à l'échelle|"
+        "score mis à l'échelle|escalado|puntuación escalada"),
+    "masked": ("query key", "masked|masked score|masked scores|maskiert|masqué|enmascarado"),
+    "weight": ("query key", "weights|weight|softmax|attention weight|attention weights|probability|gewicht|gewichte|"
+        "poids|peso|pesos|wahrscheinlichkeit|probabilité|probabilidad"),
+    "weighted_value": ("query key value_dim", "weighted values|weighted value|softmaxxv|gewichteter wert|"
+        "gewichtete werte|valeur pondérée|valeurs pondérées|valor ponderado|valores ponderados"),
+    "output": ("query value_dim", "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"
+        "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"),
+    "weight_gradient": ("query key", "dl/dw|dl/dweight|weight gradients|weight gradient"),
+    "mean_gradient": ("query", "mean gradient|mean|weighted mean|σ w×dl/dw|mittelwert|moyenne|media"),
+    "scaled_gradient": ("query key", "dl/ds|dl/dscaled|scaled gradients|scaled gradient|softmax gradient"),
+    "score_gradient": ("query key", "dl/dscore|score gradients|score gradient"),
+    "concatenated": ("query concatenated_width", "concatenated|concat|concatenation|all heads|verkettet|concaténé|"
+        "concatenado"),
+    "projected": ("query output_width", "projected|through w o|after w o|result|nach w o|après w o|después de w o"),
+}  # fmt: skip
+SPELLINGS = {name: spellings for name, (_, spellings) in NAMES.items()}
+SETTINGS, MATRICES, INPUTS = (
+    tuple(name for name, (kind, _) in NAMES.items() if kind == one) for one in ("setting", "matrix", "input")
+)
+AXES = {name: tuple(kind.split()) for name, (kind, _) in NAMES.items() if name not in SETTINGS + MATRICES + INPUTS}
 STEPS = tuple(AXES)
 PER_KEY = tuple(step for step, axes in AXES.items() if axes == ("query", "key"))
 HEADLESS = ("positioned", "concatenated", "projected")
+WITH_HEAD = {step: axes if step in HEADLESS else ("head", *axes) for step, axes in AXES.items()}
 VECTORS = ("embedding", "position", "context", "positioned", "query", "key", "value")  # one per word, for all queries
-INPUTS = ("embedding", "position", "context", "output_gradient")
-MATRICES = ("W", "W_q", "W_k", "W_v", "W_O")
-SETTINGS = ("words", "query_words", "context_words", "title", "student", "heads", "mask", "divisor", "product")
-
-# English first, which messages use; then German, French, Spanish. Products and quotients of names are read by part.
-SPELLINGS = {
-    "words": "words|word|tokens|sentence|wort|wörter|satz|mot|mots|phrase|palabra|palabras|frase",
-    "query_words": "query words",
-    "context_words": "context words|key words|memory words",
-    "title": "title|note|notes|comment|titel|titre|título",
-    "student": "student|name|studentin|étudiant|étudiante|nom|estudiante|alumno|nombre",
-    "heads": "heads|number of heads|köpfe|têtes|cabezas",
-    "mask": "mask|maske|masque|máscara",
-    "divisor": "divisor|divide by|diviseur",
-    "product": "product|convention",
-    "W": "w",
-    "W_q": "w q|wq|w^q",
-    "W_k": "w k|wk|w^k",
-    "W_v": "w v|wv|w^v",
-    "W_O": "w o|wo|w^o|w 0",
-    "embedding": "embeddings|embedding|e|x|vectors|einbettung|einbettungen|vektoren|plongement|plongements|vecteurs|"
-    "incrustación|incrustaciones|vectores",
-    "position": "positions|position|pe|positionen|posición|posiciones",
-    "context": "context|memory|encoder output|kontext|contexte|contexto",
-    "output_gradient": "dl/dz|output gradient|gradient of the output",
-    "positioned": "positioned|x+position|embedding+position|e+position|mit position|avec position|con posición",
-    "query": "q|query|queries|anfrage|anfragen|abfrage|requête|requêtes|consulta|consultas",
-    "key": "k|key|keys|schlüssel|clé|clés|clave|claves",
-    "value": "v|value|values|wert|werte|valeur|valeurs|valor|valores",
-    "score": "scores|score|qk|q k^t|qk^t|q kt|qkt|punktzahl|punktzahlen|punkte|bewertung|puntuación|puntaje",
-    "unscaled_weight": "unscaled weights|unscaled weight|softmax without √d k|softmax ohne √d k|softmax sans √d k|"
-    "softmax sin √d k|softmax(score)",
-    "scaled": "scaled|scaled score|scaled scores|skaliert|skalierte punktzahl|mis à l'échelle|score mis à l'échelle|"
-    "escalado|puntuación escalada",
-    "masked": "masked|masked score|masked scores|maskiert|masqué|enmascarado",
-    "weight": "weights|weight|softmax|attention weight|attention weights|probability|gewicht|gewichte|poids|peso|pesos|"
-    "wahrscheinlichkeit|probabilité|probabilidad",
-    "weighted_value": "weighted values|weighted value|softmaxxv|gewichteter wert|gewichtete werte|valeur pondérée|"
-    "valeurs pondérées|valor ponderado|valores ponderados",
-    "output": "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma",
-    "weight_gradient": "dl/dw|dl/dweight|weight gradients|weight gradient",
-    "mean_gradient": "mean gradient|mean|weighted mean|σ w×dl/dw|mittelwert|moyenne|media",
-    "scaled_gradient": "dl/ds|dl/dscaled|scaled gradients|scaled gradient|softmax gradient",
-    "score_gradient": "dl/dscore|score gradients|score gradient",
-    "concatenated": "concatenated|concat|concatenation|all heads|verkettet|concaténé|concatenado",
-    "projected": "projected|through w o|after w o|result|nach w o|après w o|después de w o",
-}
+PROJECTIONS = {"query": "W_q", "key": "W_k", "value": "W_v"}
 
 
 def fold(name: str) -> str:
@@ -108,7 +97,7 @@ COMBINED = {("query", "key"): "score", ("weight", "value"): "weighted_value"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMA = re.compile(r"[+-]?\d*,\d+")
 MINUS_INFINITY = {"-inf", "-infinity", "-∞"}
-NOT_FINITE = {"nan", "inf", "infinity", "∞"}
+NOT_FINITE = {"nan", "inf", "infinity", "∞"}  # with or without a sign
 BLANK = {"", "-", "–", "—", "?", "…", "...", "_", "__", "___"}
 DECORATION = "[](){}*`$≈~ \t"
 MOST_EXPONENT = 6  # digits of an exponent; more overflow Decimal
@@ -162,11 +151,11 @@ class Written:
         return 10.0 ** -min(max(self.digits, self.least), 300)
 
 
-def written(raw: Any, where: str, least: int = 0) -> Written:
+def written(raw: Any, where: str, least: int = 0, *, may_be_masked: bool = False) -> Written:
     """A number from JSON, from a table cell, or from Python; with fewer than `least` decimals it is not rounded.
 
-    >>> written("0.50", "here"), written(2, "here").digits, written("−∞", "here").value, written("0,42", "here").value
-    (Written(text='0.50', value=0.5, digits=2, least=0), 0, -inf, 0.42)
+    >>> written("0.50", "here"), written(2, "here").digits, written("0,42", "here").value
+    (Written(text='0.50', value=0.5, digits=2, least=0), 0, 0.42)
     """
     if isinstance(raw, np.generic):
         raw = raw.item()
@@ -175,7 +164,7 @@ def written(raw: Any, where: str, least: int = 0) -> Written:
     # Python prints the float 2 as 2.0; the decimal was not written by a person.
     text = repr(raw).removesuffix(".0") if isinstance(raw, float) else str(raw)
     text = text.replace("−", "-").strip(DECORATION)
-    if text.casefold() in MINUS_INFINITY:
+    if may_be_masked and text.casefold() in MINUS_INFINITY:
         return Written("−∞", -math.inf, 0, least)
     text = text.replace(",", ".") if COMMA.fullmatch(text) else text
     match = NUMBER.fullmatch(text)
@@ -207,7 +196,10 @@ def split_numbers(cell: str, where: str) -> list[str]:
     parts = [part.strip(",") for part in re.split(r"[\s;]+", cell.strip(DECORATION))]
     have_comma = [COMMA.fullmatch(part.replace("−", "-")) is not None for part in parts]
     if have_comma == [True] and not re.fullmatch(r"[+−-]?0?,\d{2,}", parts[0]):
-        raise decimal_comma(where, parts[0])  # [1, 0] or 1.0
+        raise OptionError(  # [1, 0] or 1.0
+            f"{where}: {shown(parts[0])} has a decimal comma, or is two numbers; write {parts[0].replace(',', '.')}.\n"
+            "Separate several numbers in one cell with spaces."
+        )
     numbers: list[str] = []
     for part, has_comma in zip(parts, have_comma, strict=True):
         numbers += [part.replace(",", ".")] if has_comma else [number for number in part.split(",") if number]
@@ -265,23 +257,12 @@ def exactly(value: float, number: Written) -> str:
 # Errors
 
 
-def decimal_comma(where: str, text: str) -> OptionError:
-    """One number with a decimal comma, or two whole numbers."""
-    return OptionError(
-        f"{where}: {shown(text)} has a decimal comma, or is two numbers; write {shown(text.replace(',', '.'))} with a "
-        "point.\nSeparate several numbers in one cell with spaces."
-    )
-
-
 def not_a_number(where: str, raw: object) -> OptionError:
     """Something else where a number is expected."""
     what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
-    return OptionError(f"{where}: {shown(raw)} is {what}.\nLeave out what was not to be calculated.")
+    return OptionError(f"{where}: {shown(raw)} is {what}; expected one such as 0.5 or −2.")
 
 
 def not_finite(where: str, raw: object) -> OptionError:
     """NaN, ∞, or a number that overflows."""
-    return OptionError(
-        f"{where}: {shown(raw)} is not a finite number.\n"
-        "Leave out what was not to be calculated; only a masked score may be −∞."
-    )
+    return OptionError(f"{where}: {shown(raw)} is not a finite number; only a masked score may be −∞.")

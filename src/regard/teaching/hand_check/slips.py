@@ -11,8 +11,7 @@ import numpy as np
 
 from regard.teaching.hand_check.claims import Claim
 from regard.teaching.hand_check.inputs import Numbers
-from regard.teaching.hand_check.notation import are_same, nearness
-from regard.teaching.hand_check.places import PROJECTIONS
+from regard.teaching.hand_check.notation import PROJECTIONS, are_same, nearness
 from regard.teaching.hand_check.steps import WAYS, Arrays, concatenate, mask, softmax, split_columns
 from regard.trace.arithmetic import factor, precise
 
@@ -187,19 +186,18 @@ def explain_slips(
                 continue
             whole = [at for at in order if hits[at].issuperset(group)]
             agreeing = [at for at in whole if all(nearness(c.written, predictions[at][1][c.place]) for c in of_row)]
-            chosen = next(iter([*agreeing, *whole]), None)
-            if chosen is not None and (agreeing or len(group) > 1):
-                name, array = predictions[chosen]
-                slips |= {claim: Slip(name, value=float(array[claim.place])) for claim in group}
+            if agreeing or (whole and len(group) > 1):
+                name, array = predictions[(agreeing or whole)[0]]
+                found: tuple[Slip, Numbers] | None = (Slip(name), array[row])
+            else:
+                found = next(_explain_vector(step, row, group, variants, exact, words), None)
+            if found is not None:
+                slips |= {claim: replace(found[0], value=float(found[1][claim.place[-1]])) for claim in group}
                 continue
-            vector = next(_explain_vector(step, row, group, variants, exact, words), None)
-            if vector is not None:
-                slips |= {claim: replace(vector[0], value=float(vector[1][claim.place[-1]])) for claim in group}
-                continue
-            for claim in [claim for claim in group if claim not in coarse]:  # each number on its own
-                alone = [at for at in order if claim in hits[at]]
-                name, array = predictions[alone[0]] if alone else ("", exact)
-                slip = Slip(name, value=float(array[claim.place])) if alone else _explain_sum(claim, variants, exact)
+            for claim in (claim for claim in group if claim not in coarse):  # each number on its own
+                alone = (predictions[at] for at in order if claim in hits[at])
+                named = (Slip(name, value=float(array[claim.place])) for name, array in alone)
+                slip = next(named, None) or _explain_sum(claim, variants, exact)
                 slips |= {} if slip is None else {claim: slip}
         return slips
 
@@ -224,10 +222,8 @@ def _explain_vector(
         terms = weights[:, None] * values
         slips: list[tuple[Slip, Numbers]] = []
         if step == "weighted_value":
-            others = [key for key in range(len(words)) if key != row[2]]
-            slips = [
-                (Slip(WORD, f"the value of {words[key]} is used"), weights[row[2]] * values[key]) for key in others
-            ]
+            used = [(f"the value of {words[key]} is used", key) for key in range(len(words)) if key != row[2]]
+            slips = [(Slip(WORD, detail), weights[row[2]] * values[key]) for detail, key in used]
         elif len(group) > 1 or len(words) <= MOST_TERMS:
             for (key, word), (name, times) in product(enumerate(words), ((MISSING, 1), (SIGN, 2))):
                 slips.append((Slip(name, f"that of {word}"), terms.sum(axis=0) - times * terms[key]))
@@ -235,9 +231,7 @@ def _explain_vector(
             for (key, word), (other, another) in product(enumerate(words), repeat=2):
                 mixed = terms.sum(axis=0) + weights[key] * (values[other] - values[key])
                 slips.append((Slip(WORD, f"the value of {another} is used for {word}"), mixed))
-        yield from (
-            (slip, vector) for slip, vector in slips if all(_fits(c, vector[c.place[-1]], exact) for c in group)
-        )
+        yield from (found for found in slips if all(_fits(c, found[1][c.place[-1]], exact) for c in group))
 
 
 def _explain_sum(claim: Claim, variants: Iterable[Arrays], exact: Numbers) -> Slip | None:

@@ -16,7 +16,6 @@ from regard.teaching.hand_check.inputs import Inputs, Numbers
 from regard.trace.arithmetic import dot, factor, precise, softmax_line, total
 
 Arrays = Mapping[str, Numbers]
-Line = Callable[..., str]
 LONGEST = 1000.0  # divisors up to this are written as a root
 
 
@@ -24,13 +23,13 @@ LONGEST = 1000.0  # divisors up to this are written as a root
 class Way:
     """One way to compute a step: what it needs, the computation, and how that is written for one number.
 
-    A number that is a sum of products has the two vectors whose product it is, or the terms of the sum and None.
+    `written` takes the place and what is needed, and gives the line; or, where the number is a sum, its terms and None,
+    or the two vectors whose product it is.
     """
 
     needs: tuple[str, ...]
     compute: Callable[..., Numbers]
-    line: Line | None = None  # the place, then what is needed
-    factors: Callable[..., tuple[Numbers, Numbers | None]] | None = None
+    written: Callable[..., str | tuple[Numbers, Numbers | None]]
 
     def __call__(self, arrays: Sequence[Numbers]) -> Numbers:
         """The step; NaN where what it needs is not known."""
@@ -39,19 +38,16 @@ class Way:
 
     def write(self, place: Sequence[int], arrays: Sequence[Numbers], result: float) -> str:
         """The calculation of one number."""
-        if self.line is not None:
-            return f"{self.line(place, *arrays)} = {precise(result)}"
-        assert self.factors is not None
-        left, right = self.factors(place, *arrays)
-        line = total([factor(term, precise) for term in left]) if right is None else dot(left, right, show=precise)
+        line = self.written(place, *arrays)
+        if isinstance(line, tuple):
+            left, right = line
+            line = total([factor(term, precise) for term in left]) if right is None else dot(left, right, show=precise)
         return f"{line} = {precise(result)}"
 
     def terms(self, place: Sequence[int], arrays: Sequence[Numbers]) -> Numbers | None:
         """The terms of the sum at one place."""
-        if self.factors is None:
-            return None
-        left, right = self.factors(place, *arrays)
-        return np.asarray(left if right is None else left * right)
+        line = self.written(place, *arrays)
+        return None if isinstance(line, str) else np.asarray(line[0] if line[1] is None else line[0] * line[1])
 
 
 def start(inputs: Inputs) -> dict[str, Numbers]:
@@ -117,10 +113,6 @@ def mask(scaled: Numbers, visible: Numbers) -> Numbers:
     return np.where(visible > 0, scaled, -np.inf)
 
 
-def _transposed(array: Numbers) -> Numbers:
-    return array.swapaxes(-1, -2)
-
-
 def divisor_text(divisor: float) -> str:
     """√4 for 2, since d_k = 4 is what the reader knows."""
     size = round(min(divisor, LONGEST) ** 2)
@@ -134,23 +126,9 @@ def _divided_line(place: Sequence[int], numbers: Numbers, divisor: Numbers) -> s
     return f"{precise(numbers[tuple(place)])} / {divisor_text(float(divisor))}"
 
 
-def _masked_line(place: Sequence[int], scaled: Numbers, visible: Numbers) -> str:
-    return precise(scaled[tuple(place)]) if visible[place[1], place[2]] > 0 else "masked: −∞"
-
-
 def _softmax_line(place: Sequence[int], stage: Numbers) -> str:
     row = stage[place[0], place[1]]
     return "masked: e^(−∞)" if np.isneginf(row[place[2]]) else softmax_line(row, place[2], show=precise)[0]
-
-
-def _weighted_line(place: Sequence[int], weights: Numbers, values: Numbers) -> str:
-    head, row, key, component = place
-    return f"{factor(weights[head, row, key], precise)}·{factor(values[head, key, component], precise)}"
-
-
-def _concatenated_line(place: Sequence[int], outputs: Numbers) -> str:
-    head, component = divmod(place[1], outputs.shape[-1])
-    return f"component {component} of head {head}"
 
 
 def _softmax_gradient_line(place: Sequence[int], weights: Numbers, gradients: Numbers, means: Numbers) -> str:
@@ -160,36 +138,40 @@ def _softmax_gradient_line(place: Sequence[int], weights: Numbers, gradients: Nu
 
 def _projection(source: str, name: str) -> Way:
     """q, k or v of each head: rows times W."""
-    return Way((source, name), np.matmul, factors=lambda p, rows, W: (rows[p[1]], W[p[0]][:, p[2]]))
+    return Way((source, name), np.matmul, lambda p, rows, W: (rows[p[1]], W[p[0]][:, p[2]]))
 
 
-_softmax = Way(("score",), softmax, _softmax_line)
+def _between(query: str, key: str) -> Way:
+    """The product of each query's vector and each key's."""
+    return Way((query, key), lambda q, k: q @ k.swapaxes(-1, -2), lambda p, q, k: (q[p[:2]], k[p[0], p[2]]))
+
+
 WAYS: dict[str, tuple[Way, ...]] = {
-    "positioned": (Way(("x", "position"), np.add, factors=lambda p, x, at: (np.array([x[p], at[p]]), None)),),
+    "positioned": (Way(("x", "position"), np.add, lambda p, x, at: (np.array([x[p], at[p]]), None)),),
     "query": (_projection("x", "W_q"), _projection("positioned", "W_q")),
     "key": (_projection("context", "W_k"), _projection("positioned", "W_k")),
     "value": (_projection("context", "W_v"), _projection("positioned", "W_v")),
-    "score": (
-        Way(("query", "key"), lambda q, k: q @ _transposed(k), factors=lambda p, q, k: (q[p[:2]], k[p[0], p[2]])),
-    ),
-    "unscaled_weight": (_softmax,),
+    "score": (_between("query", "key"),),
+    "unscaled_weight": (Way(("score",), softmax, _softmax_line),),
     "scaled": (Way(("score", "divisor"), np.divide, _divided_line),),
-    "masked": (Way(("scaled", "visible"), mask, _masked_line),),
-    "weight": (Way(("scaled",), softmax, _softmax_line), Way(("masked",), softmax, _softmax_line)),
-    "weighted_value": (Way(("weight", "value"), lambda w, v: w[..., None] * v[:, None], _weighted_line),),
-    "output": (
-        Way(("weighted_value",), lambda wv: wv.sum(axis=2), factors=lambda p, wv: (wv[p[0], p[1], :, p[2]], None)),
-        Way(("weight", "value"), np.matmul, factors=lambda p, w, v: (w[p[:2]], v[p[0], :, p[2]])),
+    "masked": (
+        Way(("scaled", "visible"), mask, lambda p, s, seen: precise(s[p]) if seen[p[1:]] > 0 else "masked: −∞"),
     ),
-    "weight_gradient": (
+    "weight": (Way(("scaled",), softmax, _softmax_line), Way(("masked",), softmax, _softmax_line)),
+    "weighted_value": (
         Way(
-            ("output_gradient", "value"),
-            lambda g, v: g @ _transposed(v),
-            factors=lambda p, g, v: (g[p[:2]], v[p[0], p[2]]),
+            ("weight", "value"),
+            lambda w, v: w[..., None] * v[:, None],
+            lambda p, w, v: f"{factor(w[p[:3]], precise)}·{factor(v[p[0], p[2], p[3]], precise)}",
         ),
     ),
+    "output": (
+        Way(("weighted_value",), lambda wv: wv.sum(axis=2), lambda p, wv: (wv[p[0], p[1], :, p[2]], None)),
+        Way(("weight", "value"), np.matmul, lambda p, w, v: (w[p[:2]], v[p[0], :, p[2]])),
+    ),
+    "weight_gradient": (_between("output_gradient", "value"),),
     "mean_gradient": (
-        Way(("weight", "weight_gradient"), lambda w, g: (w * g).sum(axis=-1), factors=lambda p, w, g: (w[p], g[p])),
+        Way(("weight", "weight_gradient"), lambda w, g: (w * g).sum(axis=-1), lambda p, w, g: (w[p], g[p])),
     ),
     "scaled_gradient": (
         Way(
@@ -199,39 +181,28 @@ WAYS: dict[str, tuple[Way, ...]] = {
         ),
     ),
     "score_gradient": (Way(("scaled_gradient", "divisor"), np.divide, _divided_line),),
-    "concatenated": (Way(("output",), concatenate, _concatenated_line),),
-    "projected": (Way(("concatenated", "W_O"), np.matmul, factors=lambda p, rows, W: (rows[p[0]], W[:, p[1]])),),
+    "concatenated": (
+        Way(("output",), concatenate, lambda p, o: "component {1} of head {0}".format(*divmod(p[1], o.shape[-1]))),
+    ),
+    "projected": (Way(("concatenated", "W_O"), np.matmul, lambda p, rows, W: (rows[p[0]], W[:, p[1]])),),
 }
 
 
-# Rounding of printed queries, keys and values
-
-
-def spreads(inputs: Inputs, arrays: Arrays) -> dict[str, Numbers]:
-    """How far each later number may be off if q, k and v were printed rounded: a bound per number."""
-    step_arrays = dict(arrays)
-    for step in ("score", "scaled", "masked", "weight"):
-        for way in ways_to(step, step_arrays)[:1]:
-            step_arrays[step] = way([step_arrays[name] for name in way.needs])
-    if not inputs.spread or not {"query", "key"} <= set(step_arrays):
-        return {}
-    of_query, of_key, of_value = (inputs.spread.get(name, 0.0) for name in ("query", "key", "value"))
-    queries, keys = np.abs(step_arrays["query"]), np.abs(step_arrays["key"])
-    rounding = of_query * of_key * queries.shape[-1]
-    bound_of = {"score": queries.sum(-1)[..., None] * of_key + keys.sum(-1)[:, None] * of_query + rounding}
-    bound_of["scaled"] = bound_of["masked"] = bound_of["score"] / step_arrays["divisor"]
-    stage = step_arrays.get("masked", step_arrays.get("scaled"))
-    if stage is None or "value" not in step_arrays:
-        return bound_of
+def spread_of(step: str, arrays: Arrays, spread: Mapping[str, Any]) -> Any:
+    """How far each number may be off if q, k and v were printed rounded, from the `spread` of the steps before."""
     with np.errstate(all="ignore"):
-        largest = np.where(np.isnan(stage), -np.inf, stage).max(axis=-1, keepdims=True)
-        high, low = (np.exp(stage - largest + sign * bound_of["scaled"]) for sign in (1, -1))
-        most = high / (high + low.sum(-1, keepdims=True) - low)
-        least = low / (low + high.sum(-1, keepdims=True) - high)
-    weights, values = step_arrays["weight"], np.abs(step_arrays["value"])
-    bound_of["weight"] = np.nan_to_num(np.maximum(most - weights, weights - least))
-    bound_of["weighted_value"] = (
-        bound_of["weight"][..., None] * (values[:, None] + of_value) + weights[..., None] * of_value
-    )
-    bound_of["output"] = bound_of["weighted_value"].sum(axis=2)
-    return bound_of
+        if step == "score" and {"query", "key"} <= arrays.keys():
+            queries, keys = np.abs(arrays["query"]), np.abs(arrays["key"])
+            of_query, of_key = (spread.get(name, 0.0) for name in ("query", "key"))
+            both = of_query * of_key * queries.shape[-1]
+            return queries.sum(-1)[..., None] * of_key + keys.sum(-1)[:, None] * of_query + both
+        if step in ("scaled", "masked") and "score" in spread:
+            return spread["score"] / arrays["divisor"]
+        if step == "weight" and "scaled" in spread:  # each exponent, and the largest of its row
+            return np.nan_to_num(arrays["weight"] * np.expm1(2 * spread["scaled"].max(axis=-1, keepdims=True)))
+        if step in ("weighted_value", "output") and "weight" in spread and "value" in arrays:
+            weights, values, of_value = arrays["weight"], np.abs(arrays["value"]), spread.get("value", 0.0)
+            if step == "output":
+                return spread["weight"] @ (values + of_value) + weights.sum(axis=-1, keepdims=True) * of_value
+            return spread["weight"][..., None] * (values[:, None] + of_value) + weights[..., None] * of_value
+    return None

@@ -1,4 +1,4 @@
-/** Texts as vectors by their spelling, as in Python's `teaching/lookup_vectors.py`: exact counts of letter trigrams. */
+/** Texts as vectors by their spelling, as in Python's `teaching/lookup.py`: exact counts of letter trigrams. */
 
 const PIECE = 3;
 
