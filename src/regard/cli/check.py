@@ -21,46 +21,38 @@ from regard.teaching.hand_check.notation import SPELLING_OF
 SHORTENED = ("follows", "too few decimals")  # verdicts of which one reason per step is printed
 SOMETHING_WRONG = 1  # exit code
 
-EXAMPLES = """Examples:
-
-\b
-  regard examples cat-sat-notes > notes.json
-  regard check notes.json
-  regard steps "The cat sat" --out steps.md
-  regard check steps.md
-  regard check --task sheets/key.json answers/* --out feedback
-
-\b
-With --task, answers to an exercise are graded: points per step, a feedback
-file per student, grades.csv and grades.json in the folder of --out.
-
-\b
-Exit codes: 0 if every number is right or rounded and none is missing (with
---task: if the answers were graded), 1 if one is not or is missing, 2 if the
-notes cannot be read.
-"""
-
 
 def check(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Notes as .json, .csv, .md, .txt or .xlsx; with --task, all answers."),
-    ],
-    task: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The key.json of `regard exercise`: grade answers to it.")
-    ] = None,
-    out: Annotated[
-        str, typer.Option(metavar="FOLDER", help="With --task: where feedback and grades are written.")
-    ] = "feedback",
-    product: Annotated[
-        str | None, typer.Option(metavar='"x W^T"', help="How W is written, where the notes do not say it.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show right numbers and all reasons as well.")] = False,
-    decimals: Annotated[
-        int, typer.Option(min=0, max=12, help="Decimals that rounded numbers have at least.")
-    ] = DECIMALS,
+    files: list[str],
+    task: str | None = None,
+    out: str = "feedback",
+    product: str | None = None,
+    full: bool = False,
+    decimals: Annotated[int, typer.Option(min=0, max=12)] = DECIMALS,
 ) -> None:
-    """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, wrong or missing."""
+    """Check a hand calculation: right, rounded, cut, carried on from shortened numbers, following, wrong or missing.
+
+    files FILE...     Notes as .json, .csv, .md, .txt or .xlsx; with --task, all answers.
+    task FILE         The key.json of `regard exercise`: grade answers to it.
+    out FOLDER        With --task: where feedback and grades are written.
+    product "x W^T"   How W is written, where the notes do not say it.
+    full              Show right numbers and all reasons as well.
+    decimals          Decimals that rounded numbers have at least.
+
+    Examples:
+      regard examples cat-sat-notes > notes.json
+      regard check notes.json
+      regard steps "The cat sat" --out steps.md
+      regard check steps.md
+      regard check --task sheets/key.json answers/* --out feedback
+
+    With --task, answers to an exercise are graded: points per step, a feedback
+    file per student, grades.csv and grades.json in the folder of --out.
+
+    Exit codes: 0 if every number is right or rounded and none is missing (with
+    --task: if the answers were graded), 1 if one is not or is missing, 2 if the
+    notes cannot be read.
+    """
     if task is not None:
         grades = grade(read_key(task), files, decimals=decimals)
         paths = write_grades(grades, out)

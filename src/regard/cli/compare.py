@@ -8,56 +8,41 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
-from regard.cli.output_options import writes
+from regard.cli.commands import Writes
+from regard.cli.options import Settings
 from regard.cli.outputs import Output
 from regard.cli.train import Task, library, task_settings
 from regard.errors import count
 
 SAYS_EVERY = 10.0  # seconds: how far the training is, and how long it will take
 
-EXAMPLES = """Examples:
 
-\b
-  regard compare lookup
-  regard compare lookup --steps 3000 --set pairs=32 --out compare.svg
-  regard compare lookup --zoology --set length=64
-  regard compare copy --network convolution --network "eight heads" --seeds 1
-"""
-
-
-@writes(full=False)
 def compare(
-    output: Output,
+    output: Annotated[Output, Writes(full=False)],
     task: Task,
-    network: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="feed-forward, convolution, dilated, gated convolution, one head or eight heads; may be repeated. "
-            "By default all."
-        ),
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Of the task: length (tokens per sequence), vocabulary, pairs (lookup); of the training: batch "
-            "(sequences per update), rate (largest learning rate); width of the network with eight heads. May be "
-            "repeated.",
-        ),
-    ] = None,
-    zoology: Annotated[
-        bool,
-        typer.Option(
-            "--zoology",
-            help="For lookup: the setting of Arora et al. (2023): same width instead of same number of parameters, "
-            "mixers without feed-forward parts, a vocabulary of 8,192, one pair per 16 tokens.",
-        ),
-    ] = False,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
+    network: list[str] | None = None,
+    steps: int | None = None,
+    changes: Settings = None,
+    zoology: bool = False,
+    seeds: Annotated[int, typer.Option(min=1)] = 3,
 ) -> None:
-    """Train networks of the same size on one task, and compare their accuracy by distance and number of pairs."""
+    """Train networks of the same size on one task, and compare their accuracy by distance and number of pairs.
+
+    network  feed-forward, convolution, dilated, gated convolution, one head or eight heads; may be repeated. By
+             default all.
+    steps    Updates of the weights.
+    changes  Of the task: length (tokens per sequence), vocabulary, pairs (lookup); of the training: batch (sequences
+             per update), rate (largest learning rate); width of the network with eight heads. May be repeated.
+    zoology  For lookup: the setting of Arora et al. (2023): same width instead of same number of parameters, mixers
+             without feed-forward parts, a vocabulary of 8,192, one pair per 16 tokens.
+    seeds    How many seeds.
+
+    Examples:
+      regard compare lookup
+      regard compare lookup --steps 3000 --set pairs=32 --out compare.svg
+      regard compare lookup --zoology --set length=64
+      regard compare copy --network convolution --network "eight heads" --seeds 1
+    """
     of_task, of_recipe = task_settings(changes, ("batch", "rate", "width"), steps)
     library()
     from regard.output import figure

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from regard.cli import end_at_once, terminal
+from regard.cli.commands import Group
 from regard.errors import RegardError, reason_of, shortened
 
 FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
@@ -29,7 +30,7 @@ EXIT_CODES = """Exit codes:
 UsageError: Any = typer.BadParameter.__bases__[0]  # click's, or that of the copy of click in newer versions of typer
 
 
-class Commands(terminal.Group):
+class Commands(Group):
     """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from regard.cli import text_input
-from regard.cli.output_options import writes
+from regard.cli.commands import Writes
+from regard.cli.options import Seed
 from regard.cli.outputs import Output
 from regard.errors import OptionError, did_you_mean
 from regard.output import figure
@@ -21,58 +22,37 @@ BLOCKS: dict[BlockKind | None, tuple[Kind | None, bool]] = {
     "pre-norm-encoder": ("encoder", True), "pre-norm-decoder": ("decoder", True),
 }  # the kind, and whether norms come first  # fmt: skip
 
-BLOCK_EXAMPLES = """Examples:
 
-\b
-  regard block "The cat sat"
-  regard block "The cat sat" --query cat --out block.svg --out block.md
-  regard block "Once upon a time" --kind pre-norm-decoder
-  regard block "le chat" --context "The cat sat" --out decoder.svg
-
-\b
-Embeddings and weights are random numbers from --seed: the command shows how a
-block computes, and nothing about the words.
-"""
-POSITIONS_EXAMPLES = """Examples:
-
-\b
-  regard positions sinusoidal
-  regard positions sinusoidal --length 64 --width 32 --out pe.svg --out pe.tex
-  regard positions rotary --width 8 --out rope.pdf
-  regard positions minilm --width 384 --out bert.svg
-"""
-SCALING_EXAMPLES = """Examples:
-
-\b
-  regard scaling
-  regard scaling --divisor 1 --divisor sqrt
-  regard scaling --divisor 8 --size 16 --size 64 --size 256
-  regard scaling --out scaling.svg
-"""
-
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
-
-
-@writes()
 def block(
-    output: Output,
-    text: Annotated[str, typer.Argument(help="A sentence; - reads it from standard input.")],
-    context: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A text that an encoder reads and the decoder attends to.")
-    ] = None,
-    kind: Annotated[
-        BlockKind | None,
-        typer.Option(
-            help="In a decoder a word sees only those before it; pre-norm has the norms before each part, as in GPT-2 "
-            "and Llama. Default: by --context."
-        ),
-    ] = None,
-    heads: Annotated[int, typer.Option(min=1, max=64, help="Number of heads.")] = 2,
-    width: Annotated[int, typer.Option(min=1, max=MOST_WIDTH, help="Width of the vectors.")] = 8,
-    query: Annotated[str | None, typer.Option(metavar="WORD", help="Only this word's table.")] = None,
+    output: Annotated[Output, Writes()],
+    text: str,
+    context: str | None = None,
+    kind: BlockKind | None = None,
+    heads: Annotated[int, typer.Option(min=1, max=64)] = 2,
+    width: Annotated[int, typer.Option(min=1, max=MOST_WIDTH)] = 8,
+    query: str | None = None,
     seed: Seed = 0,
 ) -> None:
-    """Show a transformer block: attention, add & norm, feed-forward, add & norm, with every vector."""
+    """Show a transformer block: attention, add & norm, feed-forward, add & norm, with every vector.
+
+    text          A sentence; - reads it from standard input.
+    context TEXT  A text that an encoder reads and the decoder attends to.
+    kind          In a decoder a word sees only those before it; pre-norm has the norms before each part, as in GPT-2
+                  and Llama. Default: by --context.
+    heads         Number of heads.
+    width         Width of the vectors.
+    query WORD    Only this word's table.
+    seed          Seed of the random numbers.
+
+    Examples:
+      regard block "The cat sat"
+      regard block "The cat sat" --query cat --out block.svg --out block.md
+      regard block "Once upon a time" --kind pre-norm-decoder
+      regard block "le chat" --context "The cat sat" --out decoder.svg
+
+    Embeddings and weights are random numbers from --seed: the command shows how a
+    block computes, and nothing about the words.
+    """
     lesson = block_lesson(
         text_input.text_given(text), context or (), kind=BLOCKS[kind][0], norm_first=BLOCKS[kind][1], heads=heads,
         width=width, seed=seed,
@@ -82,23 +62,32 @@ def block(
     output.publish(tables, lambda: figure.block(lesson))
 
 
-@writes()
 def positions(
-    output: Output,
-    kind: Annotated[
-        str, typer.Argument(help="sinusoidal, rotary, learned (random, before training), or a model such as minilm.")
-    ] = "sinusoidal",
-    length: Annotated[int, typer.Option(min=1, max=LONGEST, help="Number of positions.")] = 32,
-    width: Annotated[int, typer.Option(min=1, max=WIDEST, help="Width of the vectors; even for rotary.")] = 16,
-    base: Annotated[float, typer.Option(help="Base of the wavelengths (sinusoidal, rotary).")] = 10000.0,
+    output: Annotated[Output, Writes()],
+    kind: Annotated[str, typer.Argument()] = "sinusoidal",
+    length: Annotated[int, typer.Option(min=1, max=LONGEST)] = 32,
+    width: Annotated[int, typer.Option(min=1, max=WIDEST)] = 16,
+    base: float = 10000.0,
     seed: Seed = 0,
 ) -> None:
-    """Show positional encodings: the vector of each position, and how similar two positions are."""
+    """Show positional encodings: the vector of each position, and how similar two positions are.
+
+    kind    sinusoidal, rotary, learned (random, before training), or a model such as minilm.
+    length  Number of positions.
+    width   Width of the vectors; even for rotary.
+    base    Base of the wavelengths (sinusoidal, rotary).
+    seed    Seed of the random numbers.
+
+    Examples:
+      regard positions sinusoidal
+      regard positions sinusoidal --length 64 --width 32 --out pe.svg --out pe.tex
+      regard positions rotary --width 8 --out rope.pdf
+      regard positions minilm --width 384 --out bert.svg
+    """
     options: dict[str, Any] = {"length": length, "width": width, "base": base, "seed": seed}
-    if kind in KINDS:
-        lesson = position_lesson(kind, **options)
-    else:
-        lesson = position_lesson("learned", weights=_weights(kind), source=f"learned by {kind}", **options)
+    if kind not in KINDS:
+        options |= {"weights": _weights(kind), "source": f"learned by {kind}"}
+    lesson = position_lesson(kind if kind in KINDS else "learned", **options)
     output.publish([lesson.table()], lambda: figure.positions(lesson))
 
 
@@ -111,18 +100,23 @@ def _weights(name: str) -> Any:
     return model(name).learned_positions
 
 
-@writes(full=False)
 def scaling(
-    output: Output,
-    divisor: Annotated[
-        list[str] | None,
-        typer.Option(help="A number, sqrt for √d_k, or d_k; may be repeated. By default 1, √d_k and d_k."),
-    ] = None,
-    size: Annotated[
-        list[int] | None, typer.Option(min=1, help="A d_k; may be repeated. By default 1 to 1,024.")
-    ] = None,
+    output: Annotated[Output, Writes(full=False)],
+    divisor: list[str] | None = None,
+    size: Annotated[list[int] | None, typer.Option(min=1)] = None,
     seed: Seed = 0,
 ) -> None:
-    """Show weights and gradients as d_k grows, with and without the division by √d_k."""
+    """Show weights and gradients as d_k grows, with and without the division by √d_k.
+
+    divisor  A number, sqrt for √d_k, or d_k; may be repeated. By default 1, √d_k and d_k.
+    size     A d_k; may be repeated. By default 1 to 1,024.
+    seed     Seed of the random numbers.
+
+    Examples:
+      regard scaling
+      regard scaling --divisor 1 --divisor sqrt
+      regard scaling --divisor 8 --size 16 --size 64 --size 256
+      regard scaling --out scaling.svg
+    """
     lesson = scaling_lesson(divisor or USUAL, sizes=size or SIZES, seed=seed)
     output.publish(lesson.tables(), lambda: figure.scaling(lesson))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated, Any, Literal
 
 from regard.cli import terminal, text_input
-from regard.cli.output_options import writes
+from regard.cli.commands import Writes
 from regard.cli.outputs import Output
 from regard.output import figure
 from regard.output.files import file_of
@@ -18,65 +15,43 @@ from regard.teaching.lookup_document import lookup_of, query_of, table_with_valu
 
 MOST_KEYS = 24
 
-EXAMPLES = """Examples:
 
-\b
-  regard examples jane > jane.json
-  regard lookup jane.json "Date of birth"
-  regard lookup jane.json "birth date"
-  regard lookup jane.json "birth date" --temperature 1
-  regard lookup jane.json "when was she born" --embed model
-  regard examples person | regard lookup - city --leaves
-  regard examples four-words | regard lookup - "[0.3, 1.2, 4]"
-  regard lookup jane.json "birth date" --out birth.svg --out birth.md
-
-\b
-FILE holds a JSON object of keys and values, or "keys" and "values" that are
-lists. If keys are vectors, the query is one too. Texts are compared by their
-spelling (shared letter trigrams); with --embed model by their meaning, as the
-default model has learned it.
-"""
-
-
-class SimilarityName(StrEnum):
-    """Similarities of a query and a key."""
-
-    DOT = "dot"
-    SCALED_DOT = "scaled-dot"
-    COSINE = "cosine"
-    NEGATIVE_DISTANCE = "negative-distance"
-
-
-class EmbedName(StrEnum):
-    """How texts become vectors."""
-
-    SPELLING = "spelling"
-    MODEL = "model"
-
-
-@writes()
 def lookup(
-    output: Output,
-    file: Annotated[str, typer.Argument(help="A JSON file with keys and values; - for standard input.")],
-    query: Annotated[str, typer.Argument(help='A text, or a vector as in "[1, 0]".')],
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Divides the similarities; 0 is the limit: all weight on the most similar key."),
-    ] = None,
-    similarity: Annotated[
-        SimilarityName | None, typer.Option(help="By default cosine for texts, scaled-dot for vectors.")
-    ] = None,
-    embed: Annotated[
-        EmbedName | None, typer.Option(help="How texts become vectors: by spelling (the default), or by a model.")
-    ] = None,
-    leaves: Annotated[
-        bool, typer.Option("--leaves", help="Look inside nested values, by paths: address.city.")
-    ] = False,
+    output: Annotated[Output, Writes()],
+    file: str,
+    query: str,
+    temperature: float | None = None,
+    similarity: Literal["dot", "scaled-dot", "cosine", "negative-distance"] | None = None,
+    embed: Literal["spelling", "model"] | None = None,
+    leaves: bool = False,
 ) -> None:
-    """Look a query up: equal keys first, then SELECT value WHERE key ≈ query."""
+    """Look a query up: equal keys first, then SELECT value WHERE key ≈ query.
+
+    file         A JSON file with keys and values; - for standard input.
+    query        A text, or a vector as in "[1, 0]".
+    temperature  Divides the similarities; 0 is the limit: all weight on the most similar key.
+    similarity   By default cosine for texts, scaled-dot for vectors.
+    embed        How texts become vectors: by spelling (the default), or by a model.
+    leaves       Look inside nested values, by paths: address.city.
+
+    Examples:
+      regard examples jane > jane.json
+      regard lookup jane.json "Date of birth"
+      regard lookup jane.json "birth date"
+      regard lookup jane.json "birth date" --temperature 1
+      regard lookup jane.json "when was she born" --embed model
+      regard examples person | regard lookup - city --leaves
+      regard examples four-words | regard lookup - "[0.3, 1.2, 4]"
+      regard lookup jane.json "birth date" --out birth.svg --out birth.md
+
+    FILE holds a JSON object of keys and values, or "keys" and "values" that are
+    lists. If keys are vectors, the query is one too. Texts are compared by their
+    spelling (shared letter trigrams); with --embed model by their meaning, as the
+    default model has learned it.
+    """
     content = text_input.json_of(file)
-    how: Any = None if similarity is None else similarity.value.replace("-", " ")
-    dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed and embed.value)
+    how: Any = None if similarity is None else similarity.replace("-", " ")
+    dictionary = replace(lookup_of(content, text_input.called(file), how, temperature), embed=embed)
     dictionary = dictionary.leaves() if leaves else dictionary
     search_query = query_of(query, dictionary)
     hard, soft = dictionary.hard(search_query), dictionary.soft(search_query)

@@ -8,25 +8,21 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
-from regard.cli.model_option import USUAL, ComputedModel, open_computed
-
-EXAMPLES = """Examples:
-
-\b
-  regard site --out public
-  regard site --out public --film trained/lookup --film trained/relations
-"""
+from regard.cli.options import USUAL, ComputedModel, open_computed
 
 
 def site(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write; it is made where it is missing.")],
-    model: ComputedModel = None,
-    film: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="A folder of `regard train`, as a page; repeatable."),
-    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR")], model: ComputedModel = None, film: list[Path] | None = None
 ) -> None:
-    """Write a site of static files: the page, what heads do, lessons, documentation. Any web server can serve it."""
+    """Write a site of static files: the page, what heads do, lessons, documentation. Any web server can serve it.
+
+    out       The folder to write; it is made where it is missing.
+    film DIR  A folder of `regard train`, as a page; repeatable.
+
+    Examples:
+      regard site --out public
+      regard site --out public --film trained/lookup --film trained/relations
+    """
     from regard.site import write
 
     first = write(out, open_computed(model or USUAL, "A site"), films=film or (), tell=terminal.remark)

@@ -8,45 +8,40 @@ from typing import Annotated
 import typer
 
 from regard.cli import outputs, terminal, text_input
-from regard.cli.model_option import USUAL
+from regard.cli.options import USUAL, Sentence
 from regard.errors import OptionError, count
-
-EXAMPLES = """Examples:
-
-\b
-  regard slides "The kids were scared of the lions, so they left." --out deck.pptx
-  regard slides "jane visits africa" --out deck.pdf --out deck.html
-  regard slides "The cat sat" --part table --part matrix-form --out table.pptx
-  regard slides "The cat sat" --part table --symbols --out symbols.pdf
-
-\b
-Parts: intuition, matrices, purpose, table, matrix-form, heads, blocks,
-look-up, root, fixed, roles, probability, positions, learning.
-Slides are 16:9, one new thing on each, nothing below 18 pt; the notes of each
-say which command shows the same. .pptx has editable text and tables; in .html
-the arrow keys turn slides, n shows the notes, p the pointer, f fills the
-screen, and embeddings can be changed: all numbers follow. .svg and .png are
-one figure per slide.
-"""
 
 
 def slides(
-    out: Annotated[
-        list[str], typer.Option("--out", metavar="FILE", help="A .pptx, .pdf, .html, .svg or .png file; repeatable.")
-    ],
-    text: Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")] = None,
-    part: Annotated[
-        list[str] | None, typer.Option("--part", metavar="NAME", help="Only these parts, with commas; repeatable.")
-    ] = None,
-    symbols: Annotated[bool, typer.Option("--symbols", help="q₁·k₁ and a₁₂ instead of numbers in tables.")] = False,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model whose heads are shown; `regard models` lists names.")
-    ] = None,
-    product: Annotated[
-        str | None, typer.Option(metavar="FORM", help='How W is written: "x W" by default, or "x W^T".')
-    ] = None,
+    out: Annotated[list[str], typer.Option("--out", metavar="FILE")],
+    text: Sentence = None,
+    part: list[str] | None = None,
+    symbols: bool = False,
+    model: str | None = None,
+    product: str | None = None,
 ) -> None:
-    """Make the slides of a lecture about a sentence."""
+    """Make the slides of a lecture about a sentence.
+
+    out           A .pptx, .pdf, .html, .svg or .png file; repeatable.
+    part NAME     Only these parts, with commas; repeatable.
+    symbols       q₁·k₁ and a₁₂ instead of numbers in tables.
+    model NAME    The model whose heads are shown; `regard models` lists names.
+    product FORM  How W is written: "x W" by default, or "x W^T".
+
+    Examples:
+      regard slides "The kids were scared of the lions, so they left." --out deck.pptx
+      regard slides "jane visits africa" --out deck.pdf --out deck.html
+      regard slides "The cat sat" --part table --part matrix-form --out table.pptx
+      regard slides "The cat sat" --part table --symbols --out symbols.pdf
+
+    Parts: intuition, matrices, purpose, table, matrix-form, heads, blocks,
+    look-up, root, fixed, roles, probability, positions, learning.
+    Slides are 16:9, one new thing on each, nothing below 18 pt; the notes of each
+    say which command shows the same. .pptx has editable text and tables; in .html
+    the arrow keys turn slides, n shows the notes, p the pointer, f fills the
+    screen, and embeddings can be changed: all numbers follow. .svg and .png are
+    one figure per slide.
+    """
     from regard import slides as lecture
 
     endings = {name: Path(name).suffix.lower() for name in out}

@@ -14,19 +14,10 @@ import typer
 
 from regard import errors
 from regard.cli import terminal, text_input
+from regard.cli.options import Settings
 
 if TYPE_CHECKING:
     from regard.training import Progress
-
-EXAMPLES = """Examples:
-
-\b
-  regard train lookup --out trained/lookup
-  regard train relations --heads 8 --layers 2 --out trained/relations
-  regard train induction --steps 2000 --seed 1 --out trained/induction
-  regard train input.txt --set batch=16 --out trained/text
-  regard see --model trained/relations "The keys on the table belong to Sarah."
-"""
 
 # How long PyTorch's threads spin while they wait for work; 300,000 turns where it is not set. nanoGPT's step on two
 # cores with 10,000: 8% longer on an idle machine, but 0.34 s instead of 1.7 s beside six busy programs.
@@ -40,26 +31,35 @@ Task = Annotated[
 
 def train(
     task: Task,
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints, the record and the model.")],
-    layers: Annotated[int | None, typer.Option(help="Blocks; every task has its own default.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Heads per block.")] = None,
-    width: Annotated[int | None, typer.Option(help="Width of a token's vector.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of the weights.")] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Of the task: length (tokens per sequence), vocabulary, pairs (lookup); of the recipe: batch "
-            "(sequences per update), rate (largest learning rate), accumulate (parts of a batch). May be repeated.",
-        ),
-    ] = None,
-    sentence: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="A text whose attention is recorded; may be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the batches.")] = 0,
+    out: Annotated[str, typer.Option("--out", metavar="DIR")],
+    layers: int | None = None,
+    heads: int | None = None,
+    width: int | None = None,
+    steps: int | None = None,
+    changes: Settings = None,
+    sentence: list[str] | None = None,
+    seed: int = 0,
 ) -> None:
-    """Train a transformer on a task; an interrupted run continues from its last checkpoint."""
+    """Train a transformer on a task; an interrupted run continues from its last checkpoint.
+
+    out            Folder for checkpoints, the record and the model.
+    layers         Blocks; every task has its own default.
+    heads          Heads per block.
+    width          Width of a token's vector.
+    steps          Updates of the weights.
+    changes        Of the task: length (tokens per sequence), vocabulary, pairs (lookup); of the recipe: batch
+                   (sequences per update), rate (largest learning rate), accumulate (parts of a batch). May be
+                   repeated.
+    sentence TEXT  A text whose attention is recorded; may be repeated.
+    seed           Seed of the initial weights and the batches.
+
+    Examples:
+      regard train lookup --out trained/lookup
+      regard train relations --heads 8 --layers 2 --out trained/relations
+      regard train induction --steps 2000 --seed 1 --out trained/induction
+      regard train input.txt --set batch=16 --out trained/text
+      regard see --model trained/relations "The keys on the table belong to Sarah."
+    """
     of_task, of_recipe = task_settings(changes, ("batch", "rate", "accumulate"), steps)
     training = library()
     from regard.viewer import training_page
