@@ -240,7 +240,7 @@ def _widget_class() -> Any:
         self._conversation.close()
         anywidget.AnyWidget.close(self)
 
-    script, style = bundle.script(ENTRY, ("default",)), bundle.style()
+    script, style = bundle.script(ENTRY, default=True), bundle.style()
     still = Unicode().tag(sync=True)  # the name of the still picture
     wasm = Bytes().tag(sync=True)  # the kernels that the page computes with
     members = {"_esm": script, "_css": style, "still": still, "wasm": wasm, "__init__": start, "close": close}
