@@ -13,7 +13,7 @@ from regard.output.chart import COLOURS
 from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for
 from regard.output.svg import (
     Drawing,
-    Layout,
+    FigureOptions,
     Svg,
     beside,
     framed,
@@ -44,8 +44,8 @@ MOST_WORDS = 8  # that have a colour of their own
 
 @sized
 def effect_map(
-    effects: Numbers, columns: Sequence[str], *, title: str, what: str, notes: Sequence[str] = (), along: str = "head",
-    marked: Sequence[tuple[int, int]] = (), **_layout: Unpack[Layout],
+    effects: Numbers, columns: Sequence[str], *, what: str, notes: Sequence[str] = (), along: str = "head",
+    marked: Sequence[tuple[int, int]] = (), **_options: Unpack[FigureOptions],
 ) -> Svg:  # fmt: skip
     """Signed effects of every layer (rows, the first on top) and head or position (columns).
 
@@ -57,7 +57,7 @@ def effect_map(
     row, column = np.unravel_index(np.abs(np.nan_to_num(effects)).argmax(), effects.shape)
     largest = f"{printed_number(effects[row, column], 3)} at layer {row}, {along} {columns[int(column)]}"
     described = f"Heat map of {what} by layer and {along}. The largest is {largest}. {' '.join(notes)}"
-    return framed(title, notes, body, described, least=360.0)
+    return framed(f"{what} by layer and {along}", notes, body, described, least=360.0)
 
 
 def _layer_map(
@@ -85,16 +85,16 @@ def _layer_map(
 
 
 @sized
-def recipe(study: HeadStudy | GridStudy, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def recipe(study: HeadStudy | GridStudy, **_options: Unpack[FigureOptions]) -> Svg:
     """The effects of a recipe by layer and head; heads that are silenced together are framed."""
     body = _layer_map(study.effects, study.columns, "effect", study.along, study.marked)
     largest = study.table(1)[0]
     described = f"Heat map of effects by layer and {study.along}. The largest: {largest[0]}, {largest[1]:.3f}."
-    return framed(title or study.title, study.notes, body, described, least=420.0)
+    return framed(study.title, study.notes, body, described, least=420.0)
 
 
 @sized
-def weight_scores(scores: HeadScores, model: str, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def weight_scores(scores: HeadScores, model: str, **_options: Unpack[FigureOptions]) -> Svg:
     """Copying and previous-token scores of every head, from their weights."""
     named = {"copying": scores.copying, "previous token": scores.previous_token}
     shown = {name: numbers for name, numbers in named.items() if not np.isnan(numbers).any()}
@@ -104,11 +104,11 @@ def weight_scores(scores: HeadScores, model: str, *, title: str | None = None, *
     best = [np.unravel_index(numbers.argmax(), numbers.shape) for numbers in shown.values()]
     ends = [f"{name} is highest in {layer}.{head}" for name, (layer, head) in zip(shown, best, strict=True)]
     described = f"Heat maps by layer and head: {', '.join(ends)}."
-    return framed(title or f"Heads of {printable(model)} by their weights", notes, body, described, least=360.0)
+    return framed(f"Heads of {printable(model)} by their weights", notes, body, described, least=360.0)
 
 
 @sized
-def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
     """The most likely next token after every layer (rows, the last on top) and token, coloured by its probability."""
     count = len(lens.tokens)
     first = max(0, count - MOST_TOKENS)
@@ -143,14 +143,16 @@ def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[L
     body = beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
     ends = [f"{token}: {words[0][index]}" for index, token in enumerate(lens.tokens)][first:]
     described = f"Logit lens of {lens.model}. After the last layer: {'; '.join(ends)}."
-    return framed(title or f"Logit lens of {printable(lens.model)}", notes, body, described)
+    return framed(f"Logit lens of {printable(lens.model)}", notes, body, described)
 
 
 @sized
 def projection(
-    projected: ProjectedHead, *, colour: Literal["word", "position", "weight"] = "word", title: str | None = None,
-    **_layout: Unpack[Layout],
-) -> Svg:  # fmt: skip
+    projected: ProjectedHead,
+    *,
+    colour: Literal["word", "position", "weight"] = "word",
+    **_options: Unpack[FigureOptions],
+) -> Svg:
     """Tokens at their first two components, coloured by word, by position or by weight."""
     points = projected.points[:, :2] if projected.points.shape[1] > 1 else np.pad(projected.points, ((0, 0), (0, 1)))
     side, size = room(PLOT), least_type(TYPE)
@@ -189,7 +191,7 @@ def projection(
     plot = Drawing(side + size * 2, side + size * 2, (Drawing(0, 0, tuple(parts)).at(size * 2, 0),))
     notes = [*projected.notes, *([projected.weight_note] if colour == "weight" else []), projected.model]
     described = f"{projected.title}: {len(words)} points, coloured by {colour}. {' '.join(notes)}"
-    return framed(title or projected.title, notes, beside([plot, legend], 20), described)
+    return framed(projected.title, notes, beside([plot, legend], 20), described)
 
 
 def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]:

@@ -11,7 +11,7 @@ import numpy as np
 from regard.output.characters import fitted, printable
 from regard.output.chart import BETWEEN, LABEL, Chart, Line, charts, linear, logarithmic
 from regard.output.panel import Numbers
-from regard.output.svg import Layout, Svg, beside, framed, sized
+from regard.output.svg import FigureOptions, Svg, beside, framed, sized
 from regard.teaching.scaled_scores import ScalingLesson
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ROUNDING = 1e-12  # what is smaller is drawn as 0
 
 
 @sized
-def scaling(lesson: ScalingLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def scaling(lesson: ScalingLesson, **_options: Unpack[FigureOptions]) -> Svg:
     """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
     order = np.argsort(lesson.sizes, kind="stable")
     sizes = [lesson.sizes[index] for index in order]
@@ -50,8 +50,12 @@ def scaling(lesson: ScalingLesson, *, title: str | None = None, **_layout: Unpac
     notes = ["Each line is labelled with what the scores are divided by.", *_explained(lesson), lesson.setting]
     if any(axis.is_log and (array == 0).any() for axis, array in ((of_typical, typical), (of_gradients, gradients))):
         notes.append("Gradients of 0 have no place on a logarithmic axis and are not drawn.")
-    title = title or "Weights and gradients as d_k grows"
-    return framed(title, notes, charts(shown, sizes, across=2), _described(lesson), gap=8)
+    captions = [
+        "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k.",
+        *(f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors), lesson.setting,
+    ]  # fmt: skip
+    body = charts(shown, sizes, across=2)
+    return framed("Weights and gradients as d_k grows", notes, body, " ".join(captions), gap=8)
 
 
 def _explained(lesson: ScalingLesson) -> list[str]:
@@ -68,22 +72,9 @@ def _explained(lesson: ScalingLesson) -> list[str]:
     ]
 
 
-def _described(lesson: ScalingLesson) -> str:
-    caption = (
-        "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k."
-    )
-    findings = (f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors)
-    return " ".join([caption, *findings, lesson.setting])
-
-
 @sized
 def pruning(
-    curve: Sequence[tuple[int, Effect]],
-    loss: float | None,
-    model: str,
-    *,
-    title: str | None = None,
-    **_layout: Unpack[Layout],
+    curve: Sequence[tuple[int, Effect]], loss: float | None, model: str, **_options: Unpack[FigureOptions]
 ) -> Svg:
     """The next token's loss, where there is one, and the change of the hidden states, over the number of heads kept.
 
@@ -105,11 +96,11 @@ def pruning(
     ]
     body = charts(shown, kept, along="heads kept", is_log=False)
     described = f"Line charts over the number of heads kept, 0 to {kept[-1]}. {' '.join(notes)}"
-    return framed(title or f"Pruning {printable(model)}, best heads first", notes, body, described, gap=8)
+    return framed(f"Pruning {printable(model)}, best heads first", notes, body, described, gap=8)
 
 
 @sized
-def comparison(result: Comparison, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def comparison(result: Comparison, **_options: Unpack[FigureOptions]) -> Svg:
     """Accuracy of every network by distance to the right key and by number of pairs, means over the seeds."""
     panels = []
     for field, name, along in (
@@ -132,12 +123,12 @@ def comparison(result: Comparison, *, title: str | None = None, **_layout: Unpac
         f"Accuracy at full difficulty, mean and range over the seeds: {accuracy}.",
         f"{min(sizes):,} to {max(sizes):,} parameters, {result.steps:,} steps on the same batches.",
     ]
-    title = title or f"The same task for networks of the same size: {printable(result.task)}"
+    title = f"The same task for networks of the same size: {printable(result.task)}"
     return framed(title, notes, beside(panels, BETWEEN), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
 
 
 @sized
-def training(record: Record, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def training(record: Record, **_options: Unpack[FigureOptions]) -> Svg:
     """Test loss and accuracy over the steps, and for each relation the accuracy of the best head at the end."""
     snapshots = [record.snapshots[index] for index in _spread(len(record.snapshots))]
     steps = [snapshot.step for snapshot in snapshots]
@@ -163,7 +154,7 @@ def training(record: Record, *, title: str | None = None, **_layout: Unpack[Layo
     last = record.snapshots[-1]
     described = f"Line charts over {last.step:,} training steps. At the end: {last}."
     body = charts(shown, steps, along="step", is_log=False)
-    return framed(title or f"Training on {printable(record.task)}", notes, body, described, gap=8)
+    return framed(f"Training on {printable(record.task)}", notes, body, described, gap=8)
 
 
 def _spread(count: int) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers, Scale, number_size, panel, scale_for
-from regard.output.svg import Drawing, Layout, Svg, beside, framed, path, rectangle, room, sized, text, widest
+from regard.output.svg import Drawing, FigureOptions, Svg, beside, framed, path, rectangle, room, sized, text, widest
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
 
@@ -35,9 +35,7 @@ class Factor:
 
 
 @sized
-def product(
-    factors: Sequence[Factor | str], *, title: str = "", notes: Sequence[str] = (), **_layout: Unpack[Layout]
-) -> Svg:
+def product(factors: Sequence[Factor | str], *, notes: Sequence[str] = (), **_options: Unpack[FigureOptions]) -> Svg:
     """Matrices and the signs between them from left to right, as in X · W_Q = Q.
 
     factors   a `Factor` for a matrix, a string such as "·", "=" or "softmax →" for a sign
@@ -46,7 +44,7 @@ def product(
     tall = max(drawing.height for drawing in drawn)
     body = beside(drawn, room(14), [(tall - drawing.height) / 2 for drawing in drawn])
     parts = [part if isinstance(part, str) else f"{part.name} ({_shape(part)})" for part in factors]
-    return framed(title or " ".join(part.partition(" (")[0] for part in parts), notes, body, " ".join(parts) + ".")
+    return framed(" ".join(part.partition(" (")[0] for part in parts), notes, body, " ".join(parts) + ".")
 
 
 def _shape(factor: Factor) -> str:
@@ -108,9 +106,8 @@ LINES_APART = 46.0
 
 @sized
 def sentence(
-    words: Sequence[str], weights: Any, query: int, *, key: int | None = None, title: str = "",
-    width: float = 800.0, least: float = 0.1, numbers: bool = True,
-    **_layout: Unpack[Layout],
+    words: Sequence[str], weights: Any, query: int, *, key: int | None = None, width: float = 800.0, least: float = 0.1,
+    numbers: bool = True, **_options: Unpack[FigureOptions],
 ) -> Svg:  # fmt: skip
     """The words of a sentence, each on the colour of the weight that one of them, the query, gives it.
 
@@ -148,7 +145,7 @@ def sentence(
             parts.append(text(shown, middle, y + WORD * 1.5 + 14, UNDER, anchor="middle", fill=colours.MUTED))
     body = Drawing(width, top + boxes[-1][1] * pitch + WORD * 1.5 + 28, tuple(parts))
     described = f"{words[query]} attends most to {words[strongest]}, {printed_number(row[strongest], 2)}."
-    return framed(title or f"What {printable(words[query])} attends to", [], body, described)
+    return framed(f"What {printable(words[query])} attends to", [], body, described)
 
 
 def _link(boxes: Sequence[tuple[float, float, float]], query: int, key: int, top: float, pitch: float) -> str:

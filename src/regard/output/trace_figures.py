@@ -13,7 +13,7 @@ from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers
 from regard.output.svg import (
     Drawing,
-    Layout,
+    FigureOptions,
     Svg,
     arrow_head,
     curve,
@@ -40,15 +40,7 @@ SMALLEST = 8.0
 
 
 @sized
-def bars(
-    trace: Trace,
-    query: Any = None,
-    key: Any = None,
-    head: int = 0,
-    *,
-    title: str | None = None,
-    **_layout: Unpack[Layout],
-) -> Svg:
+def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, **_options: Unpack[FigureOptions]) -> Svg:
     """The components of a query and a key, and below them their products, which sum to the score."""
     row, head = row_of(trace, query), validate.index("head", head, trace.heads)
     column = key_of(trace, key, "score")
@@ -57,9 +49,7 @@ def bars(
     products = query_vector * key_vector
     score = float(numbers_of("score", trace["score"][head, row])[column])
     words = printable(trace.query_words[row]), printable(trace.words[column])
-    name = title or f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (
-        f", head {head}" if trace.heads > 1 else ""
-    )
+    name = f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (f", head {head}" if trace.heads > 1 else "")
     size = len(products)
     pitch = min(room(64.0), max(room(560.0) / size, room(1.25)))
     labels = [f"q of {words[0]}", f"k of {words[1]}", "q_i · k_i"]
@@ -165,7 +155,7 @@ class _Row:
 
 
 @sized
-def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def flow(trace: Trace, query: Any = None, head: int = 0, **_options: Unpack[FigureOptions]) -> Svg:
     """One query through one head, from its vector to its output.
 
     With more than 12 words, those with the largest weights are drawn in sentence order, the others as one row.
@@ -175,7 +165,7 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     weights = numbers_of("weight", trace["weight"][head, row])
     headings, rows = _rows(trace, row, head, weights)
     drawn = _Flow(trace, row, head, headings, rows)
-    name = title or f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
+    name = f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
     notes = ["The width of a line is the weight.", *([trace.note] if trace.note else [])]
     return framed(name, notes, drawn.draw(), _described(word, rows, drawn.output))
 

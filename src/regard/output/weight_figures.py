@@ -28,7 +28,7 @@ from regard.output.panel import (
 )
 from regard.output.svg import (
     Drawing,
-    Layout,
+    FigureOptions,
     Svg,
     arrow_head,
     below,
@@ -206,7 +206,7 @@ MOST_SAID = 12  # queries whose strongest key the description names
 @sized
 def heat_map(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None, head: int = 0,
-    title: str | None = None, top: float | None = None, **_layout: Unpack[Layout]
+    top: float | None = None, **_options: Unpack[FigureOptions]
 ) -> Svg:  # fmt: skip
     """The weights of one head, labelled with words, with numbers in the cells if they fit, and a colour bar.
 
@@ -221,7 +221,7 @@ def heat_map(
     side = cell_size(max(weights.array.shape))
     matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
     body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
-    return framed(title or _title(weights), side_notes(weights), body, described(weights), least=324.0)
+    return framed(_title(weights), side_notes(weights), body, described(weights), least=324.0)
 
 
 def side_notes(weights: WeightMatrix) -> list[str]:
@@ -291,7 +291,7 @@ class Shapes:
 @sized
 def heads(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
-    title: str | None = None, top: float | None = None, shapes: Shapes | None = None, **_layout: Unpack[Layout]
+    top: float | None = None, shapes: Shapes | None = None, **_options: Unpack[FigureOptions]
 ) -> Svg:  # fmt: skip
     """The weights of all heads, small multiples on one colour scale.
 
@@ -318,7 +318,7 @@ def heads(
         rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
         body = below([body, rule, after], 18)
     first = f"The first {len(shown)} of " if count > len(shown) else ""
-    name = title or f"{first}{count} heads, each with its own weights"
+    name = f"{first}{count} heads, each with its own weights"
     return framed(name, _heads_notes(shown, count), body, _heads_described(shown, after is not None), least=420.0)
 
 

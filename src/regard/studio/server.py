@@ -65,7 +65,7 @@ from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
 from regard.viewer import bundle, frames, page, params
-from regard.viewer.params import MOST_GENERATED, MOST_TEXT
+from regard.viewer.params import MOST_TEXT
 from regard.viewer.queries import Answers, LookupAnswers, answers_for
 from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
 
@@ -170,7 +170,7 @@ class Studio:
 
     async def _read(self, request: Request) -> Response:
         question = await _json(request, ("text", "model"))
-        text = params.text("text", question.get("text"), MOST_TEXT)
+        text = params.text("text", question.get("text"))
         return await self._read_text(request, text, self.library.check_name(question.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
@@ -225,11 +225,10 @@ class Studio:
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _generate(self, request: Request) -> Response:
-        question = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
-        text = params.text("text", question.get("text"), MOST_TEXT)
+        question = await _json(request, ("text", "model", *params.GENERATION))
+        text = params.text("text", question.get("text"))
         name = self.library.check_name(question.get("model"))
-        tokens = params.count("tokens", question.get("tokens"), MOST_GENERATED, 64)
-        sampling = params.sampling(question)
+        tokens, sampling = params.generation(question)
         self.library.check_here(name)
 
         def work(job: Job) -> dict[str, Any]:
@@ -425,7 +424,7 @@ def _text_in(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise Refused(400, "The file is neither UTF-8 text nor a saved reading.") from None
-    return params.text("text", text, MOST_TEXT)
+    return params.text("text", text)
 
 
 def _gone(request: Request) -> Callable[[], Awaitable[None]]:

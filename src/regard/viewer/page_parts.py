@@ -23,15 +23,13 @@ from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, measures_of, query_kinds, start_of
 from regard.viewer.description import Start
 from regard.viewer.frames import Floats
-from regard.viewer.measures import grams, over_layers
 from regard.viewer.next_token import reader_of
-from regard.viewer.queries import Answers, embedding_steps, steps_after
+from regard.viewer.queries import OVER_LAYERS, Answers, embedding_steps, grams, over_layers, steps_after
 
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
 ROOMY = 24 << 20  # bytes of queries, keys and values up to which states and weights are added
 THUMBNAIL = 48  # cells along each side
-OVER_LAYERS = ("mean", "rollout")
 MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
 LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
 MOST_STATES = 2 << 20  # numbers

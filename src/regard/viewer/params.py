@@ -14,6 +14,7 @@ MOST_KEYS = 4096  # vectors per answer
 MOST_TOKENS = 64  # whose states of all layers are one answer
 MOST_TEXT = 400_000  # characters of a text to read
 MOST_GENERATED = 2048  # tokens
+GENERATION = ("tokens", "temperature", "top_k", "top_p", "seed")
 MOST_LETTERS = 10_000  # in a query to a dictionary
 
 
@@ -87,10 +88,10 @@ def number(name: str, given: Any) -> float | None:
     return validate.number(name, given, least=0)
 
 
-def sampling(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How to sample the next token: temperature, top_k, top_p and seed, as for `Model.generate`."""
+def generation(given: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """How many tokens to generate, and how to sample them, as for `Model.generate`."""
     top_k, top_p = given.get("top_k"), given.get("top_p")
-    return {
+    return count("tokens", given.get("tokens"), MOST_GENERATED, 64), {
         "temperature": number("temperature", given.get("temperature")) or 0.0,
         "top_k": None if top_k is None else validate.integer("top_k", top_k, 1),
         "top_p": None if top_p is None else validate.number("top_p", top_p, above=0, most=1),
@@ -98,7 +99,7 @@ def sampling(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def text(name: str, given: Any, most: int) -> str:
+def text(name: str, given: Any, most: int = MOST_TEXT) -> str:
     """A string of at most `most` characters that UTF-8 can encode."""
     if not isinstance(given, str):
         raise errors.option(name, given, "a string")

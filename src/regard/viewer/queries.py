@@ -22,10 +22,10 @@ from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.reading import Reading, links
 from regard.reading.reader import Reader
-from regard.reading.weights import mean_over_heads
+from regard.reading.weights import mean_over_heads, rollout, value_grams
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, patching, similar
+from regard.viewer import block_weights, frames, long_texts, next_token, params, patching, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
@@ -149,8 +149,8 @@ class Answers:
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         region = MapRequest(rows, columns, shape, pool)
         if measure != "weight":
-            whole = measures.of_head(self.reading, layer, head) if measure == "norm" else self._matrix(measure)
-            cells = measures.pool_matrix(whole, region.row_edges, region.column_edges, pool)
+            whole = norms_of_head(self.reading, layer, head) if measure == "norm" else self._matrix(measure)
+            cells = pool_matrix(whole, region.row_edges, region.column_edges, pool)
         elif is_long(self.reading):
             cells, about = self._pyramids.tile(layer, head, region, quality == "exact", stop)
             header |= about
@@ -166,7 +166,7 @@ class Answers:
     def _row(self, asked: _Parameters, stop: Stop) -> bytes:
         heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
         pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
-        if measure in ("mean", "rollout"):
+        if measure in OVER_LAYERS:
             row = self._matrix(measure)[pieces].mean(axis=0)[None]
             row = self.reading.word_weights.sum_pieces(row) if by_word else row
         elif by_word:
@@ -178,12 +178,12 @@ class Answers:
     def _matrix(self, measure: str) -> Floats:
         """The mean over all layers and heads, or the rollout, kept once computed."""
         if measure not in self._over_layers:
-            self._over_layers[measure] = measures.over_layers(self.reading, measure)
+            self._over_layers[measure] = over_layers(self.reading, measure)
         matrix: Floats = self._over_layers[measure]
         return matrix
 
     def _value_grams(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack({"layer": asked.layer}, {"gram": measures.grams(self.reading, asked.layer)})
+        return frames.pack({"layer": asked.layer}, {"gram": grams(self.reading, asked.layer)})
 
     def _statistics(self, asked: _Parameters, stop: Stop) -> bytes:
         of_layers, sampled = [], None
@@ -429,6 +429,45 @@ def query_blocks(reading: Reading) -> list[Any]:
     """All queries, in blocks that bound the memory of their weights."""
     count, step = len(reading.queries), max(1, BLOCK // max(len(reading.tokens), 1))
     return [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+# What can be shown instead of one head's weights: ‖weight · v · W_O‖, the mean over all layers and heads, rollout.
+# These matrices are computed whole, for short texts alone: see `regard.viewer.describe.measures_of`.
+
+OVER_LAYERS = ("mean", "rollout")
+
+
+def grams(reading: Reading, layer: int) -> Floats:
+    """Products v · v of the tokens of each word after W_O, (head, products): see `value_grams`."""
+    attention, values = reading.seen[layer]
+    words = [(word.first, word.last) for word in reading.words]
+    return value_grams(values, reading.output_weights(layer), attention.shape[0], words)
+
+
+def norms_of_head(reading: Reading, layer: int, head: int) -> Floats:
+    """‖weight · v · W_O‖ of one head between tokens, (query, key)."""
+    attention, values = reading.seen[layer]
+    alone = [(index, index + 1) for index in range(len(reading.tokens))]
+    norms = np.sqrt(value_grams(values, reading.output_weights(layer), attention.shape[0], alone)[head])
+    weighted: Floats = numpy_of(attention.select(head=head).dense(limit=None)) * norms
+    return weighted
+
+
+def over_layers(reading: Reading, measure: str) -> Floats:
+    """The mean over all layers and heads, or the rollout through all layers: (token, token)."""
+    attentions = reading.word_weights.attentions
+    if measure == "rollout":
+        return rollout(attentions)
+    mean: Floats = np.mean([mean_over_heads(attention) for attention in attentions], axis=0)
+    return mean
+
+
+def pool_matrix(matrix: Floats, rows: Any, columns: Any, pool: str) -> Floats:
+    """Cells of a whole matrix, by the edges of their rows and columns."""
+    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
+    reduce = np.maximum if pool == "max" else np.add
+    reduced: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
+    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
 
 
 # Queries, keys and values of one head, the steps after attention, and look-ups
