@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Scale, number_size, panel, scale_for
+from regard.output.panel import Scale, number_size, panel, scale_for
 from regard.output.svg import Drawing, FigureOptions, Svg, beside, framed, path, rectangle, room, sized, text, widest
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
@@ -40,7 +40,12 @@ def product(factors: Sequence[Factor | str], *, notes: Sequence[str] = (), **_op
 
     factors   a `Factor` for a matrix, a string such as "·", "=" or "softmax →" for a sign
     """
-    drawn = [_sign(part) if isinstance(part, str) else _matrix(part) for part in factors]
+    drawn = [
+        Drawing(widest([part], TYPE, bold=True), TYPE * 1.4, (text(part, 0, TYPE * 0.7, TYPE, bold=True),))
+        if isinstance(part, str)
+        else _matrix(part)
+        for part in factors
+    ]
     tall = max(drawing.height for drawing in drawn)
     body = beside(drawn, room(14), [(tall - drawing.height) / 2 for drawing in drawn])
     parts = [part if isinstance(part, str) else f"{part.name} ({_shape(part)})" for part in factors]
@@ -57,11 +62,13 @@ def _matrix(factor: Factor) -> Drawing:
     rows, columns = array.shape
     scale = Scale(1.0) if factor.is_weights else scale_for(array, signed=True)
     words = [fitted(printable(word), LONGEST_WORD, TYPE) for word in factor.words] or [""] * rows
-    cell = _cell(array, bool(factor.words))
+    least, has_numbers = TYPE * 1.25 if factor.words else 1.0, columns <= MOST_NUMBERS
+    wide, tall = (CELL, 30.0) if has_numbers else (max(min(22.0, room(SIDE) / columns), 1.2), 26.0)
+    cell = wide, max(min(tall, room(TALL) / rows), least)
     digits = min(2, digits_for(array))
     drawn = panel(
         array, words, [str(number + 1) for number in range(columns)], scale, cell, label_size=TYPE,
-        labelled=(bool(factor.words), False), numbers=columns <= MOST_NUMBERS, digits=digits,
+        labelled=(bool(factor.words), False), numbers=has_numbers, digits=digits,
         hint=f"{factor.name}, row {{row}}, column {{column}}: {{number}}",
     )  # fmt: skip
     shape = _shape(factor)
@@ -72,7 +79,7 @@ def _matrix(factor: Factor) -> Drawing:
     cells = drawn.drawing
     if factor.live:
         signed = ' data-signed="yes"' if scale.signed else ""
-        shown = f' data-digits="{digits}"' if columns <= MOST_NUMBERS and number_size(array, cell, digits) else ""
+        shown = f' data-digits="{digits}"' if has_numbers and number_size(array, cell, digits) else ""
         named = f'<g data-live="{factor.live}" data-top="{scale.top:g}"{signed}{shown}>'
         cells = Drawing(cells.width, cells.height, (named, *cells.parts, "</g>"))
     parts = (
@@ -82,20 +89,6 @@ def _matrix(factor: Factor) -> Drawing:
     )
     moved = tuple(Drawing(0, 0, (part,)).at(-start, 0) for part in parts)
     return Drawing(max(left + drawn.width, middle + wide / 2) - start, drawn.height + TYPE * 3.2, moved)
-
-
-def _cell(array: Numbers, worded: bool) -> tuple[float, float]:
-    """The size of a cell: as wide as its number, or so that many of them fit."""
-    rows, columns = array.shape
-    least = TYPE * 1.25 if worded else 1.0
-    if columns <= MOST_NUMBERS:
-        return CELL, max(min(30.0, room(TALL) / rows), least)
-    return max(min(22.0, room(SIDE) / columns), 1.2), max(min(26.0, room(TALL) / rows), least)
-
-
-def _sign(sign: str) -> Drawing:
-    width = widest([sign], TYPE, bold=True)
-    return Drawing(width, TYPE * 1.4, (text(sign, 0, TYPE * 0.7, TYPE, bold=True),))
 
 
 # One query's weights on a sentence

@@ -62,7 +62,10 @@ def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, **_opt
         _strip(key_vector, labels[1], pitch, left, room(46), quiet=True),
         _strip(products, labels[2], pitch, left, room(84), quiet=False),
     ]
-    notes = [_sum(products, score), *_scaled(trace, score, row, column, head), *([trace.note] if trace.note else [])]
+    scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
+    by = f"÷ √{trace.head_dim}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
+    notes = [_sum(products, score), f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
+    notes += [trace.note] if trace.note else []
     parts, y = [], 0.0
     for strip in strips:
         parts.append(strip.at(0, y))
@@ -122,12 +125,6 @@ def _sum(products: Numbers, score: float) -> str:
     return f"{len(products)} products: those above zero sum to {above}, those below to {below}, all to {both}."
 
 
-def _scaled(trace: Trace, score: float, row: int, column: int, head: int) -> list[str]:
-    scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
-    by = f"÷ √{trace.head_dim}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
-    return [f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
-
-
 def _said(number: float) -> str:
     return printed_number(number, digits_for([number]))
 
@@ -167,7 +164,9 @@ def flow(trace: Trace, query: Any = None, head: int = 0, **_options: Unpack[Figu
     drawn = _Flow(trace, row, head, headings, rows)
     name = f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
     notes = ["The width of a line is the weight.", *([trace.note] if trace.note else [])]
-    return framed(name, notes, drawn.draw(), _described(word, rows, drawn.output))
+    seen = (f"{entry.word} {printed_number(entry.weight, 2) if entry.seen else 'masked'}" for entry in rows)
+    described = f"The query of {word} is compared with every key. Softmax gives the weights {', '.join(seen)}. "
+    return framed(name, notes, drawn.draw(), f"{described}The sum is {drawn.output}.")
 
 
 def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str], list[_Row]]:
@@ -230,29 +229,31 @@ class _Flow:
         self.middle = self.first + ROW * (len(rows) - 1) / 2
 
     def draw(self) -> Drawing:
-        parts = self._headings() + self._query_lines() + self._ribbons()
+        ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
+        parts = self._headings()
+        parts += [curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
+        parts += [*(arrow_head(self.key_left, y, "#9aa3b0") for y in ends), *self._ribbons()]
         for number, entry in enumerate(self.rows):
             parts += self._row(entry, self.words[number], self.first + ROW * number)
-        parts += self._card(0, self.card, self.word, self.query, colours.ACCENT)
-        parts += self._card(self.sum_left, self.width - self.sum_left, "sum", self.output, colours.ACCENT)
+        for x, wide, word, numbers in (
+            (0, self.card, self.word, self.query), (self.sum_left, self.width - self.sum_left, "sum", self.output),
+        ):  # fmt: skip
+            box = rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=8)
+            parts.append(box)
+            parts.append(text(word, x + wide / 2, self.middle - 9, SIZE, anchor="middle", bold=True))
+            parts.append(text(numbers, x + wide / 2, self.middle + 11, SMALL, anchor="middle"))
         return Drawing(self.width, self.first + ROW * (len(self.rows) - 0.5), tuple(parts))
 
     def _headings(self) -> list[str]:
-        def heading(content: str, x: float, anchor: str) -> str:
-            return text(content, x, 8, SMALL, anchor=anchor, fill=colours.MUTED)
-
-        parts = [heading("query q", self.card / 2, "middle")]
-        parts += [heading("keys k", (self.key_left + self.key_right) / 2, "middle")]
-        parts += [heading(name, x, "end") for name, x in zip(self.headings, self.stage_ends, strict=True)]
-        parts += [heading("softmax = weight", self.bar_left, "start")]
-        parts += [heading("values v", (self.value_left + self.value_right) / 2, "middle")]
-        parts += [heading("Σ weight · v", (self.sum_left + self.width) / 2, "middle")]
+        headings = [
+            ("query q", self.card / 2, "middle"), ("keys k", (self.key_left + self.key_right) / 2, "middle"),
+            *((name, x, "end") for name, x in zip(self.headings, self.stage_ends, strict=True)),
+            ("softmax = weight", self.bar_left, "start"),
+            ("values v", (self.value_left + self.value_right) / 2, "middle"),
+            ("Σ weight · v", (self.sum_left + self.width) / 2, "middle"),
+        ]  # fmt: skip
+        parts = [text(name, x, 8, SMALL, anchor=anchor, fill=colours.MUTED) for name, x, anchor in headings]
         return [*parts, line(0, 24, self.width, 24, colours.RULE)]
-
-    def _query_lines(self) -> list[str]:
-        ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
-        parts = [curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
-        return parts + [arrow_head(self.key_left, y, "#9aa3b0") for y in ends]
 
     def _ribbons(self) -> list[str]:
         """Bands from softmax through the values into the sum, as wide as the weights, stacked at the sum."""
@@ -290,18 +291,6 @@ class _Flow:
             parts.append(text(entry.value, middle, y, SMALL, anchor="middle", fill=ink))
         return parts
 
-    def _card(self, x: float, wide: float, word: str, numbers: str, colour: str) -> list[str]:
-        return [
-            rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colour, radius=8),
-            text(word, x + wide / 2, self.middle - 9, SIZE, anchor="middle", bold=True),
-            text(numbers, x + wide / 2, self.middle + 11, SMALL, anchor="middle"),
-        ]
-
 
 def _vector(vector: Numbers, digits: int) -> str:
     return " ".join(shortened(parts_of(vector, digits), MOST_PARTS if room(1.0) > 0.55 else FEW_PARTS))
-
-
-def _described(word: str, rows: list[_Row], output: str) -> str:
-    weights = ", ".join(f"{entry.word} {printed_number(entry.weight, 2) if entry.seen else 'masked'}" for entry in rows)
-    return f"The query of {word} is compared with every key. Softmax gives the weights {weights}. The sum is {output}."

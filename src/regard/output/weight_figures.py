@@ -76,7 +76,13 @@ def weights_of(
     if isinstance(subject, WeightMatrix):
         return subject
     if isinstance(subject, Trace):
-        return _of_trace(subject, head, most)
+        head = validate.index("head", head, subject.heads)
+        array = numbers_of("weights", subject["weight"][head])
+        hidden = np.isneginf(numbers_of("masked", subject["masked"][head])) if "masked" in subject else None
+        return _pooled(
+            WeightMatrix(array, subject.query_words, subject.words, hidden, head, subject.heads, note=subject.note),
+            most,
+        )
     if isinstance(subject, Attention):
         return _of_attention(subject, head, words, query_words, most)
     array = numbers_of("weights", subject)
@@ -104,14 +110,6 @@ def numbers_of(name: str, given: Any) -> Numbers:
         return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
     except (TypeError, ValueError):
         raise errors.not_an_array(name, given) from None
-
-
-def _of_trace(trace: Trace, head: int, most: int) -> WeightMatrix:
-    head = validate.index("head", head, trace.heads)
-    array = numbers_of("weights", trace["weight"][head])
-    hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
-    weights = WeightMatrix(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
-    return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
 def _of_attention(
@@ -143,8 +141,10 @@ def _of_attention(
 
 
 def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
-    """Mean-pooled to at most `most` cells per side."""
+    """Mean-pooled to at most `most` cells per side, if it has more."""
     array = weights.array
+    if max(array.shape) <= most:
+        return weights
     edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
@@ -166,8 +166,7 @@ def _worded(
     if query_words is None and queries == keys:
         query_words = words
     rows = _labels("query_words", query_words, queries)
-    weights = WeightMatrix(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
-    return weights if max(array.shape) <= most else _pooled(weights, most)
+    return _pooled(WeightMatrix(array, rows, _labels("words", words, keys), hidden, head % heads, heads), most)
 
 
 def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ...]:
@@ -217,11 +216,14 @@ def heat_map(
     More than 128 words are pooled: each cell shows the mean of the weights it covers.
     """
     weights = weights_of(subject, head, words, query_words)
-    scale = scale_for(weights.array, top=_usual_top(weights) if top is None else top)
+    if top is None and weights.pooled:  # a few cells of a pooled map are often far larger than the rest
+        top = scale_for(np.quantile(weights.array, [0.995])).top
+    scale = scale_for(weights.array, top=top)
     side = cell_size(max(weights.array.shape))
     matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
     body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
-    return framed(_title(weights), side_notes(weights), body, described(weights), least=324.0)
+    of_head = f", head {weights.head} of {weights.heads}" if weights.heads > 1 else ""
+    return framed(f"Attention weights{of_head}", side_notes(weights), body, described(weights), least=324.0)
 
 
 def side_notes(weights: WeightMatrix) -> list[str]:
@@ -243,17 +245,6 @@ def described(weights: WeightMatrix) -> str:
             best = int(np.nan_to_num(row, nan=-1.0).argmax())
             captions.append(f"{word} attends most to {weights.key_words[best]}, {printed_number(row[best], 2)}.")
     return " ".join([*captions, *side_notes(weights)])
-
-
-def _usual_top(weights: WeightMatrix) -> float | None:
-    """The darkest number of a pooled map: its 99.5% quantile, since a few cells are often far larger than the rest."""
-    if not weights.pooled:
-        return None
-    return scale_for(np.quantile(weights.array, [0.995])).top
-
-
-def _title(weights: WeightMatrix) -> str:
-    return f"Attention weights, head {weights.head} of {weights.heads}" if weights.heads > 1 else "Attention weights"
 
 
 # All heads
@@ -313,21 +304,23 @@ def heads(
     body = _maps(shown, scale)
     after = None
     if room(1.0) >= 0.8:  # on a slide, concatenate and W_O are a figure of their own: `product`
-        after = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
+        after = _after(subject, shapes)
     if after:
         rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
         body = below([body, rule, after], 18)
-    first = f"The first {len(shown)} of " if count > len(shown) else ""
-    name = f"{first}{count} heads, each with its own weights"
-    return framed(name, _heads_notes(shown, count), body, _heads_described(shown, after is not None), least=420.0)
-
-
-def _heads_notes(shown: Sequence[WeightMatrix], count: int) -> list[str]:
-    notes = ["Rows: queries. Columns: the keys they attend to. One colour scale for all heads."]
-    notes += side_notes(replace(shown[0], note=None))
-    if count > len(shown):
-        notes.append(f"The first {len(shown)} of {count} heads.")
-    return [*notes, shown[0].note] if shown[0].note else notes
+    first = f"The first {len(shown)} of {count} heads" if count > len(shown) else f"{count} heads"
+    notes = [
+        "Rows: queries. Columns: the keys they attend to. One colour scale for all heads.",
+        *side_notes(replace(shown[0], note=None)), *([f"{first}."] if count > len(shown) else []),
+        *([shown[0].note] if shown[0].note else []),
+    ]  # fmt: skip
+    captions = [f"Heat maps of {len(shown)} heads on one colour scale."]
+    for matrix in shown:
+        query, key, weight = largest_weight(matrix)
+        captions.append(f"Head {matrix.head}: {query} attends to {key}, {weight}.")
+    if after is not None:
+        captions.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
+    return framed(f"{first}, each with its own weights", notes, body, " ".join(captions), least=420.0)
 
 
 def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
@@ -337,44 +330,34 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
     side = max(side, least_type(10.0) * 1.22) if max(rows, columns) <= ALL_LABELLED and room(1.0) == 1.0 else side
     size = min(label_size_for(side), 12.0)
-    maps = [
-        _named_map(
-            weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across)), matrix.head
-        )
-        for number, matrix in enumerate(shown)
-    ]
+    maps = []
+    for number, matrix in enumerate(shown):
+        drawn = weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across))
+        name = text(f"head {matrix.head}", drawn.left, HEAD * 0.9, HEAD, bold=True)  # above the cells
+        width = max(drawn.drawing.width, drawn.left + 64.0)
+        maps.append(Drawing(width, HEAD * 1.6 + drawn.drawing.height, (name, drawn.drawing.at(0, HEAD * 1.6))))
     bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
     return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
-
-
-def _named_map(drawn: Panel, head: int) -> Drawing:
-    """A heat map with the number of its head above its cells."""
-    width, room = max(drawn.drawing.width, drawn.left + 64.0), HEAD * 1.6
-    name = text(f"head {head}", drawn.left, room - HEAD * 0.7, HEAD, bold=True)
-    return Drawing(width, room + drawn.drawing.height, (name, drawn.drawing.at(0, room)))
 
 
 # Below the heads
 
 
-def _after(trace: Trace) -> Drawing | None:
-    """Concatenated outputs, W_O and their product, from left to right."""
-    if "concatenated" not in trace or "projected" not in trace:
+def _after(subject: Any, shapes: Shapes | None) -> Drawing | None:
+    """Concatenated outputs, W_O and their product, from left to right: as boxes where they are too large to draw."""
+    drawn = None
+    if isinstance(subject, Trace):
+        if "concatenated" not in subject or "projected" not in subject:
+            return None
+        joined, result = (numbers_of(name, subject[name]) for name in ("concatenated", "projected"))
+        made = subject.origin.parts.get("projected")
+        matrix = numbers_of("W_O", made.linear.matrix) if isinstance(made, Projection) else None
+        shapes = Shapes(subject.heads, len(joined), joined.shape[1], result.shape[1])
+        if matrix is not None and max(matrix.shape) <= MOST_DRAWN and len(joined) <= MOST_ROWS:
+            drawn = _matrices(subject, joined, matrix, result)
+    if shapes is None:
         return None
-    joined, result = (numbers_of(name, trace[name]) for name in ("concatenated", "projected"))
-    made = trace.origin.parts.get("projected")
-    matrix = numbers_of("W_O", made.linear.matrix) if isinstance(made, Projection) else None
-    shapes = Shapes(trace.heads, len(joined), joined.shape[1], result.shape[1])
-    if matrix is None or max(matrix.shape) > MOST_DRAWN or len(joined) > MOST_ROWS:
-        return _after_shapes(shapes)
-    return _headed(shapes, _matrices(trace, joined, matrix, result))
-
-
-def _after_shapes(shapes: Shapes) -> Drawing:
-    return _headed(shapes, _boxes(shapes))
-
-
-def _headed(shapes: Shapes, drawn: Drawing) -> Drawing:
+    drawn = drawn or _boxes(shapes)
     heading = titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
     return below([heading, drawn], 6)
 
@@ -449,13 +432,3 @@ def _boxes(shapes: Shapes) -> Drawing:
             parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
             parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
     return Drawing(len(names) * (box + between) - between, height, tuple(parts))
-
-
-def _heads_described(shown: Sequence[WeightMatrix], goes_on: bool) -> str:
-    captions = [f"Heat maps of {len(shown)} heads on one colour scale."]
-    for matrix in shown:
-        query, key, weight = largest_weight(matrix)
-        captions.append(f"Head {matrix.head}: {query} attends to {key}, {weight}.")
-    if goes_on:
-        captions.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
-    return " ".join(captions)

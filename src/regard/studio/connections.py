@@ -30,33 +30,29 @@ def most_connections() -> int:
 MOST = most_connections()
 
 
-class OutOfDescriptors(logging.Filter):
-    """Lets asyncio say once that a connection cannot be accepted; it would at every attempt, with a traceback."""
+class SaidOnce(logging.Filter):
+    """Lets the first record of its kind pass, as one line, and no other."""
 
-    said = False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
-        if "out of system resource" not in record.getMessage():
-            return True
-        if not self.said:
-            LOG.warning("No connection can be accepted: this process has all the file descriptors it may have.")
-        self.said = True
-        return False
-
-
-class MalformedRequests(logging.Filter):
-    """Lets uvicorn say once that a request is malformed; anyone may send such requests, signed in or not."""
-
-    said = False
+    def __init__(self, level: int, part: str, line: str) -> None:
+        super().__init__()
+        self._level, self._part, self._line, self._said = level, part, line, False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
-        if record.levelno != logging.WARNING:
+        if record.levelno != self._level or self._part not in record.getMessage():
             return True
-        record.msg, record.args = "Some requests are not HTTP, or ask for what is not served. This is said once.", ()
-        is_first, self.said = not self.said, True
+        record.msg, record.args, record.exc_info = self._line, (), None
+        is_first, self._said = not self._said, True
         return is_first
+
+
+# asyncio logs a traceback at every attempt to accept a connection, uvicorn every malformed request of anyone.
+SAID_ONCE = {
+    "asyncio": SaidOnce(logging.ERROR, "out of system resource", "No connection can be accepted: this process has all "
+                        "the file descriptors it may have."),
+    "uvicorn.error": SaidOnce(logging.WARNING, "", "Some requests are not HTTP, or ask for what is not served. This is "
+                              "said once."),
+}  # fmt: skip
 
 
 class LimitedConnection(H11Protocol):  # type: ignore[misc]

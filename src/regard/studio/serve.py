@@ -41,7 +41,7 @@ def serve(
     require("The studio", "starlette", "uvicorn")
     import uvicorn
 
-    from regard.studio.connections import LimitedConnection, MalformedRequests, OutOfDescriptors
+    from regard.studio.connections import SAID_ONCE, LimitedConnection
 
     listening = _socket(host, port)
     bound, access = listening.getsockname()[1], Access()
@@ -59,8 +59,8 @@ def serve(
         lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
         ws="none", backlog=WAITING,
     )  # fmt: skip
-    logging.getLogger("asyncio").addFilter(OutOfDescriptors())
-    logging.getLogger("uvicorn.error").addFilter(MalformedRequests())
+    for name, once in SAID_ONCE.items():
+        logging.getLogger(name).addFilter(once)
 
     def address() -> str:
         return f"{own_address}#ticket={access.ticket()}{selected}"
