@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,9 +68,9 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
         "title": title,
         "about": ABOUT.get(record.task, ""),
         "steps": [snapshot.step for snapshot in shown],
-        "loss": [_finite(snapshot.loss) for snapshot in shown],
-        "test_loss": [_finite(snapshot.test_loss) for snapshot in shown],
-        "answers": [_finite(snapshot.accuracy) for snapshot in shown],
+        "loss": [snapshot.loss for snapshot in shown],
+        "test_loss": [snapshot.test_loss for snapshot in shown],
+        "answers": [snapshot.accuracy for snapshot in shown],
         "layers": layers,
         "heads": heads,
         "relations": record.relations,
@@ -108,7 +107,3 @@ def _probe(record: Record, probe: int) -> Probe:
         "keys": record.probe_keys[probe][: len(words)].tolist(),
         "relations": record.probe_relations[probe][: len(words)].tolist(),
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
