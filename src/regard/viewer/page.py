@@ -174,23 +174,22 @@ def code(entry: str) -> tuple[str, str]:
 
 def program(script: str, style: str, blocks: Iterable[str]) -> Iterator[str]:
     """What runs a page: its code, gzipped, the blocks that it needs to begin, and the loader."""
-    yield block("style", _compress(style))
-    yield block("script", _compress(script))
+    for name, content in (("style", style), ("script", script)):
+        yield block(name, gzip.compress(content.encode(), mtime=0))  # the same bytes every time
     yield from blocks
     yield f"<script>{LOADER}</script>\n"
 
 
 def policy_of(scripts: Iterable[str], styles: Iterable[str], more: str = "") -> str:
     """A Content-Security-Policy that allows the loader and these, by their hashes, WebAssembly, and nothing else."""
-    allowed, sheets = (" ".join(f"'{_hash(text)}'" for text in texts) for texts in ((LOADER, *scripts), styles))
+
+    def hashes(texts: Iterable[str]) -> str:
+        return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
+
     return (
-        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; style-src {sheets}; "
+        f"default-src 'none'; script-src {hashes((LOADER, *scripts))} 'wasm-unsafe-eval'; style-src {hashes(styles)}; "
         f"img-src data: blob:; {more}base-uri 'none'; form-action 'none'"
     )
-
-
-def _compress(text: str) -> bytes:
-    return gzip.compress(text.encode(), mtime=0)  # the same bytes every time
 
 
 def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
@@ -221,7 +220,3 @@ def _head(
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )
-
-
-def _hash(content: str) -> str:
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"

@@ -190,11 +190,10 @@ class Answers:
         for attention, _ in self.reading.seen:
             stop()
             if is_long(self.reading):
-                sample = long_texts.sampled_statistics(self.reading, attention, stop)
-                sampled = sample.how
-                of_layers.append(sample.arrays)
+                arrays, sampled = long_texts.sampled_statistics(self.reading, attention, stop)
             else:
-                of_layers.append(head_statistics(self.reading, attention))
+                arrays = head_statistics(self.reading, attention)
+            of_layers.append(arrays)
         most = max(attention.shape[0] for attention, _ in self.reading.seen)
         stacked = np.full((4, len(of_layers), most), np.nan, np.float32)  # NaN for heads that a layer does not have
         names = ("entropy", "distance", "sinks", "peak")
@@ -221,8 +220,8 @@ class Answers:
     def _along(self, asked: _Parameters, stop: Stop) -> bytes:
         heads = asked.heads
         if is_long(self.reading):
-            sample = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
-            return frames.pack({"sampled": sample.how, "heads": heads}, sample.arrays)
+            arrays, sampled = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
+            return frames.pack({"sampled": sampled, "heads": heads}, arrays)
         of_tokens = token_statistics(self.reading, asked.attention)
         return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
 
