@@ -9,12 +9,9 @@ import typer
 from regard import examples as stored
 from regard.cli import (
     attribute,
-    check,
-    compare,
-    exercise,
+    exercises,
     heads,
     lessons,
-    lookup,
     models,
     recipe,
     see,
@@ -23,7 +20,7 @@ from regard.cli import (
     steps,
     studio,
     terminal,
-    train,
+    training,
 )
 from regard.cli.commands import group
 from regard.cli.exit_codes import EXIT_CODES, Commands
@@ -64,9 +61,9 @@ def engine() -> None:
 app = group(
     "Compute attention, and see it. `regard COMMAND --help` shows examples.",
     commands=(
-        see.see, see.generate, see.explain, studio.studio, steps.steps, lookup.lookup, slides.slides, lessons.scaling,
-        lessons.positions, lessons.block, train.train, compare.compare, check.check, exercise.exercise, site.site,
-        examples, engine,
+        see.see, see.generate, see.explain, studio.studio, steps.steps, lessons.lookup, slides.slides, lessons.scaling,
+        lessons.positions, lessons.block, training.train, training.compare, exercises.check, exercises.exercise,
+        site.site, examples, engine,
     ),
     cls=Commands,
     epilog=EXIT_CODES,

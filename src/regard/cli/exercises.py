@@ -1,4 +1,4 @@
-"""`regard check`: verdicts on the numbers of a hand calculation."""
+"""`regard exercise` and `check`: sheets with other numbers for each student, and verdicts on hand calculations."""
 
 from __future__ import annotations
 
@@ -10,16 +10,54 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
+from regard.cli.options import Folder, Seed
 from regard.errors import OptionError
-from regard.output.exercise_sheets import write_grades
+from regard.output.exercise_sheets import FORMATS, write_exercises, write_grades
 from regard.tables import Table
-from regard.teaching.exercises import read_key
+from regard.teaching.exercises import MOST_STUDENTS, TOPICS, exercises, read_key, read_students
 from regard.teaching.grading import grade, grades_table
 from regard.teaching.hand_check.check import DECIMALS, Check, Verdict, check_notes
 from regard.teaching.hand_check.notation import SPELLING_OF
 
 SHORTENED = ("follows", "too few decimals")  # verdicts of which one reason per step is printed
 SOMETHING_WRONG = 1  # exit code
+
+
+def exercise(
+    topic: Annotated[str, typer.Argument(metavar=f"[{'|'.join(TOPICS)}]")],
+    out: Folder,
+    students: str | None = None,
+    count: Annotated[int | None, typer.Option(min=1, max=MOST_STUDENTS)] = None,
+    seed: Seed = 0,
+    product: str = "x W",
+    formats: Annotated[list[str] | None, typer.Option("--as")] = None,
+) -> None:
+    """Write an exercise in attention by hand for each student, with solutions and a key for `regard check --task`.
+
+    topic                 What is to be calculated.
+    out                   Where sheets, solutions and key.json are written.
+    students FILE         A CSV file of their names.
+    count                 How many sheets, instead of names.
+    seed                  Other numbers for another course.
+    product "x W^T"       How W is written: "x W" (the default) or "x W^T".
+    formats [md|xlsx|pdf]  May be repeated; all by default.
+
+    Examples:
+      regard exercise table --count 30 --out sheets
+      regard exercise heads --students list.csv --out sheets --product "x W^T"
+      regard exercise gradient --count 3 --out sheets --as md --as xlsx
+      regard check --task sheets/key.json answers/* --out feedback
+
+    list.csv has a student per line, or a column called student or name. The folder
+    gets a sheet per student, solutions/ and key.json: hand out the sheets, keep
+    the other two.
+    """
+    if (students is None) == (count is None):
+        raise OptionError("Give either --students list.csv or --count 30.")
+    names = read_students(students) if students is not None else count or 1
+    made = exercises(topic, names, seed=seed, product=product)
+    paths = write_exercises(made, out, tuple(formats or FORMATS))
+    terminal.show([f"Wrote {len(made.tasks)} sheets ({TOPICS[made.topic].title}) with solutions, and {paths[-1]}."])
 
 
 def check(
