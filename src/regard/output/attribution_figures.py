@@ -10,7 +10,7 @@ import numpy as np
 from regard.output import colours
 from regard.output.characters import fitted, printable
 from regard.output.chart import COLOURS
-from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for
+from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
 from regard.output.svg import (
     Drawing,
     FigureOptions,
@@ -74,14 +74,13 @@ def _layer_map(
         effects, rows, columns, scale, cell, label_size=label_size_for(side), row_title="layer", column_title=along,
         hint=hint, numbers=False, hidden=np.isnan(effects),
     )  # fmt: skip
-    frames = tuple(
-        rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, cell[0], cell[1], "none",
-                  stroke=colours.INK)
-        for row, column in marked
+    return with_bar(
+        matrix, scale, what, over=[
+            rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, *cell, "none",
+                      stroke=colours.INK)
+            for row, column in marked
+        ],
     )  # fmt: skip
-    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, (*matrix.drawing.parts, *frames))
-    bar = colour_bar(scale, min(max(matrix.height, 40.0), 200.0), what)
-    return beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
 
 
 @sized
@@ -123,7 +122,7 @@ def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
         probability, rows, lens.tokens[first:], scale, cell, label_size=TYPE, row_title="after layer",
         column_title="token", numbers=False, hint="after layer {row}, {column}: probability {number}",
     )  # fmt: skip
-    parts = list(matrix.drawing.parts)
+    parts = []
     for row, of_layer in enumerate(words):
         for column, word in enumerate(of_layer[first:]):
             fill = colours.ink_on(scale.colour(float(probability[row, column])))
@@ -131,8 +130,6 @@ def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
             is_right = bool(right[row, first + column])
             shown = fitted(printable(word), cell[0] - 4, size, bold=is_right)
             parts.append(text(shown, x, y, size, anchor="middle", fill=fill, bold=is_right))
-    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, tuple(parts))
-    bar = colour_bar(scale, min(matrix.height, 200.0), "probability")
     target = "the token that follows in the text" if lens.target is None else f"“{lens.target}”"
     notes = [
         "Each cell: the most likely next token if the model ended after this layer (last norm and unembedding).",
@@ -140,7 +137,7 @@ def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
     ]
     if first:
         notes.append(f"The last {count - first} of {count} tokens.")
-    body = beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
+    body = with_bar(matrix, scale, "probability", over=parts)
     ends = [f"{token}: {words[0][index]}" for index, token in enumerate(lens.tokens)][first:]
     described = f"Logit lens of {lens.model}. After the last layer: {'; '.join(ends)}."
     return framed(f"Logit lens of {printable(lens.model)}", notes, body, described)

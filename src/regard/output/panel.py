@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -130,11 +130,14 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
     return Drawing(wide, top + height + size * 0.6, tuple(parts))
 
 
-def with_bar(matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24) -> Drawing:
-    """A drawn matrix with its colour bar on the right, which begins at the height of the first cells."""
+def with_bar(
+    matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24, over: Sequence[str] = ()
+) -> Drawing:
+    """A drawn matrix, with what is `over` it, and its colour bar on the right, from the height of the first cells."""
     bar = colour_bar(scale, min(max(matrix.height, room(80.0), BAR_LEAST), height), name)
     drop = matrix.top - 22  # the name of the bar is above its top
-    return beside([matrix.drawing, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
+    drawn = replace(matrix.drawing, parts=(*matrix.drawing.parts, *over))
+    return beside([drawn, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
 
 
 def _digits(number: float) -> int:
