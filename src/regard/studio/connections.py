@@ -62,30 +62,23 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     Between requests uvicorn's own limit holds (timeout_keep_alive), and while a body is read the application's.
     """
 
-    _limit: asyncio.TimerHandle | None = None
-    _stall: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _is_stalled = False
     _since = 0.0
     said = False  # whether there were too many connections
 
     def connection_made(self, transport: Any) -> None:
-        """A client connected."""
+        """A client connected; of too many, the oldest that is not being answered or does not read its answer leaves."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._watch()
-        if len(self.connections) > MOST:
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Close the oldest connection that is not being answered, or does not read its answer; or this one."""
+        if len(self.connections) <= MOST:
+            return
         if not LimitedConnection.said:
             LOG.warning("More than %d connections at once: the oldest are closed. This is said once.", MOST)
             LimitedConnection.said = True
-        waiting = [
-            connection
-            for connection in self.connections
-            if not connection._is_answering or connection._stall is not None
-        ]
-        idle = [connection for connection in waiting if not connection.transport.is_closing()]
+        waiting = (one for one in self.connections if one._is_stalled or not one._is_answering)
+        idle = [one for one in waiting if not one.transport.is_closing()]
         min(idle, key=lambda one: one._since, default=self).transport.abort()
 
     @property
@@ -100,36 +93,32 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection ended."""
         self._stop()
-        self._read_on()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is written."""
         super().pause_writing()
-        self._stall = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+        self._stop()
+        self._is_stalled = True
+        self._timer = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read enough for the rest."""
-        self._read_on()
+        self._stop()
         super().resume_writing()
-
-    def _read_on(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
 
     def _watch(self) -> None:
         """Start the clock unless it runs, while no request is being answered."""
-        if self._is_answering:
+        if self._is_answering and not self._is_stalled:
             self._stop()
-        elif self._limit is None:
-            self._limit = self.loop.call_later(HEADER_SECONDS, self._expire)
+        elif self._timer is None:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self._expire)
 
     def _expire(self) -> None:
         if not self._is_answering:
             self.transport.close()
 
     def _stop(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._is_stalled = None, False
