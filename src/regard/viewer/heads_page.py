@@ -60,8 +60,9 @@ def pieces(
         ]
         atlas = roles.of_weights(model_heads.get("weights", ()))
         models.append({**_model(model_heads, atlas), "sentences": [_sentence(reading) for reading in of_model]})
-        for number, reading in enumerate(of_model):
-            arrays[f"weights_{index}_{number}"] = _weights(reading)
+        for number, reading in enumerate(of_model):  # (layer, head, query, key), in 8 bits
+            weights = np.stack([numpy_of(seen.attention[:, :, :]) for seen in reading.seen])
+            arrays[f"weights_{index}_{number}"] = np.rint(255 * np.clip(weights, 0, 1)).astype(np.uint8)
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
     then = "See one of these heads at work in a sentence:"
     yield from document(
@@ -155,17 +156,11 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
             }
             for role in known.roles
         ]
-    ranks = data.get("ranks") or {}
     statistics = [
-        *(
-            {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}}
-            for score in data["statistics"]
-        ),
-        *(
-            {"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)}
-            for name, order in ranks.items()
-        ),
+        {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}} for score in data["statistics"]
     ]
+    for name, order in (data.get("ranks") or {}).items():
+        statistics.append({"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)})
     return {
         **{name: data[name] for name in ("model", "source", "layers", "heads", "about", "patterns", "labels")},
         "names": known and known.names,
@@ -197,21 +192,10 @@ def _rounded(numbers: Any) -> Any:
 
 
 def _sentence(reading: Reading) -> dict[str, Any]:
-    causal = reading.sinks[:1] == (0,) and not reading.tokens[0].special
+    causal, attention = reading.sinks[:1] == (0,) and not reading.tokens[0].special, reading.seen[0].attention
     return {
         "text": reading.text,
         "tokens": [token.text for token in reading.tokens],
         "sinks": list(reading.sinks),
-        "causal": causal or _is_causal(reading),
+        "causal": causal or (attention.mask is not None and not numpy_of(attention[0, 0, 1:]).any()),
     }
-
-
-def _is_causal(reading: Reading) -> bool:
-    mask = reading.seen[0].attention.mask
-    return mask is not None and not numpy_of(reading.seen[0].attention[0, 0, 1:]).any()
-
-
-def _weights(reading: Reading) -> Any:
-    """The weights of all heads, (layer, head, query, key), in 8 bits."""
-    layers = [numpy_of(seen.attention[:, :, :]) for seen in reading.seen]
-    return np.rint(255 * np.clip(np.stack(layers), 0, 1)).astype(np.uint8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, cast
 
 import numpy as np
@@ -77,51 +78,42 @@ def blocks(
         return block(prefix + name, frame)
 
     after = steps_frames(reading, kept) if steps else {}
-    has = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for"]
-    has += ["vectors"] if steps else []
-    has += ["steps"] if after else []
     layers = kept.layers_of(reading)
     first_layer = int((start or start_of(reading) or {}).get("layer", 0))
     shown = first_layer if first_layer in layers else layers[0]
     room = (ROOMY - size_of(reading, kept)) // 2
     more = extra_parts(reading, shown, room, weights) if kept.layers is None else {}
-    has += sorted({name.partition("-")[0] for name in more})
-    shown_as = measures_of(reading)
-    if not steps:
-        shown_as = [measure for measure in shown_as if measure != "norm"]
+    left_out = {*([] if steps else ["norm"]), *(OVER_LAYERS if len(reading.tokens) > MEASURED else [])}
+    shown_as = [measure for measure in measures_of(reading) if measure not in left_out]
+    has = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", *(["vectors"] if steps else [])]
+    has += [*(["steps"] if after else []), *sorted({name.partition("-")[0] for name in more})]
     has += ["value_grams"] if "norm" in shown_as else []
-    if len(reading.tokens) > MEASURED:
-        shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
     description = describe(reading, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
         description["start"] = cast(Start, {**start, "view": "sentence"})
     if "embed" in more:
         description["compared"] = similar.COMPARED
 
-    def of_layer(layer: int) -> Iterator[str]:
-        heads = kept.heads_of(reading, layer)
-        yield part(f"thumbnails-{layer}", thumbnails_frame(reading, layer, THUMBNAIL, heads))
-        yield part(f"layer-{layer}", layer_frame(reading, layer, steps, heads))
-
-    def first() -> Iterator[str]:
-        yield part("describe", frames.pack(description))
-        yield part("statistics", Answers(reading).answer("statistics"))
-        yield from of_layer(shown)
-
-    def rest() -> Iterator[str]:
+    def of_layers(layers: Iterable[int]) -> Iterator[tuple[str, bytes]]:
         for layer in layers:
-            if layer != shown:
-                yield from of_layer(layer)
-        for layer, frame in after.items():
-            yield part(f"steps-{layer}", frame)
-        for name, frame in more.items():
-            yield part(name, frame)
-        over = [name for name in OVER_LAYERS if name in shown_as]
-        if over:
-            matrices = {str(name): over_layers(reading, name).astype(np.float16) for name in over}
-            yield part("over-layers", frames.pack({}, matrices))
+            heads = kept.heads_of(reading, layer)
+            yield f"thumbnails-{layer}", thumbnails_frame(reading, layer, THUMBNAIL, heads)
+            yield f"layer-{layer}", layer_frame(reading, layer, steps, heads)
 
-    return first(), rest()
+    def first() -> Iterator[tuple[str, bytes]]:
+        yield "describe", frames.pack(description)
+        yield "statistics", Answers(reading).answer("statistics")
+        yield from of_layers([shown])
+
+    def rest() -> Iterator[tuple[str, bytes]]:
+        yield from of_layers(layer for layer in layers if layer != shown)
+        yield from ((f"steps-{layer}", frame) for layer, frame in after.items())
+        yield from more.items()
+        over = {str(name): over_layers(reading, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}
+        if over:
+            yield "over-layers", frames.pack({}, over)
+
+    return starmap(part, first()), starmap(part, rest())
 
 
 @dataclass(frozen=True)
@@ -211,12 +203,10 @@ def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]
     visible, how = _visible(scores)
     header |= {"mask": how, "relative_zero": scores.relative_zero}
     arrays |= visible
-    if scores.bias is not None:
-        arrays["bias"] = numpy_of(scores.bias[0]).astype(np.float32)
-    if scores.relative is not None:
-        arrays["relative"] = numpy_of(scores.relative).astype(np.float32)
-    if scores.sinks is not None:
-        arrays["sinks"] = numpy_of(scores.sinks).astype(np.float32)
+    others = {"bias": scores.bias, "relative": scores.relative, "sinks": scores.sinks}
+    for name, array in others.items():
+        if array is not None:
+            arrays[name] = numpy_of(array[0] if name == "bias" else array).astype(np.float32)
     return frames.pack(header, arrays)
 
 
@@ -348,7 +338,9 @@ def _next_tokens(reading: Reading) -> bytes:
         ranks.append(-1 if follows is None else int(np.nonzero(order == follows)[0][0]))
         ids.append([*named, -1 if follows is None else follows])
         heads.append(falling[:HEAD])
-        tails.append([_log_mean(falling[start : start + BUCKET]) for start in range(HEAD, len(falling), BUCKET)])
+        buckets = (falling[start : start + BUCKET] for start in range(HEAD, len(falling), BUCKET))
+        # The logit that all tokens of a bucket would have, with the same total; the first one is the largest.
+        tails.append([bucket[0] + np.log(np.exp(bucket - bucket[0]).mean()) for bucket in buckets])
     header = {
         "vocabulary": len(logits),
         "bucket": BUCKET,
@@ -356,9 +348,3 @@ def _next_tokens(reading: Reading) -> bytes:
     }
     arrays = {"head": short(np.array(heads)), "tail": short(np.array(tails)), "ids": ids, "rank": ranks}
     return frames.pack(header, {name: np.asarray(array) for name, array in arrays.items()})
-
-
-def _log_mean(falling: Floats) -> float:
-    """The logit that all tokens of a bucket would have, with the same total."""
-    top = falling.max()
-    return float(top + np.log(np.exp(falling - top).mean()))
