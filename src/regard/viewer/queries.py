@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -85,6 +85,10 @@ class _Parameters:
         return params.place("query", self.given.get("query"), len(self._reading.queries))
 
     @property
+    def query_or_last(self) -> int:
+        return self.query if "query" in self.given else len(self._reading.queries) - 1
+
+    @property
     def by_word(self) -> bool:
         return self.word("by", ("token", "word")) == "word"
 
@@ -107,7 +111,7 @@ class Answers:
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
         self._other: patching.OtherText | None = None  # the text that activations were taken from last
-        self._lens_frame: bytes | None = None
+        self._lens_parts: Parts | None = None
 
     @property
     def reader(self) -> Reader | None:
@@ -122,12 +126,11 @@ class Answers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
         validate.choice("kind", kind, ["describe", "meaning", *query_kinds(self.reading)])
-        checked = _Parameters(self.reading, parameters, NAMES[kind])
+        names, answer = KINDS[kind]
+        checked = _Parameters(self.reading, parameters, names.split())
         stop()
         with np.errstate(all="ignore"):
-            # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
-            frame: bytes = getattr(self, f"_{kind}")(checked, stop)
-            return frame
+            return frames.pack(*answer(self, checked, stop))
 
     def description(self) -> Description:
         """The `describe` answer, ready for JSON."""
@@ -137,10 +140,7 @@ class Answers:
             description["compared"] = similar.COMPARED
         return description
 
-    def _describe(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(self.description())
-
-    def _tile(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _tile(self, asked: _Parameters, stop: Stop) -> Parts:
         values_given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
         rows = params.span("rows", values_given.get("rows"), attention.shape[1])
         columns = params.span("columns", values_given.get("columns"), attention.shape[2])
@@ -157,13 +157,13 @@ class Answers:
         else:
             of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # keeps its row statistics
             cells = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
-        return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": cells})
+        return {**header, "rows": rows, "columns": columns}, {"weight": cells}
 
-    def _progress(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _progress(self, asked: _Parameters, stop: Stop) -> Parts:
         """How far the exact pass over a head of a long text is."""
-        return frames.pack({"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))})
+        return {"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))}, {}
 
-    def _row(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _row(self, asked: _Parameters, stop: Stop) -> Parts:
         heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
         pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
         if measure in OVER_LAYERS:
@@ -173,7 +173,7 @@ class Answers:
             row = self.reading.word_weights.row(pieces, asked.layer, heads)
         else:
             row = numpy_of(asked.attention[heads, query, :])
-        return frames.pack({"query": query, "heads": heads}, {"weight": row})
+        return {"query": query, "heads": heads}, {"weight": row}
 
     def _matrix(self, measure: str) -> Floats:
         """The mean over all layers and heads, or the rollout, kept once computed."""
@@ -182,10 +182,7 @@ class Answers:
         matrix: Floats = self._over_layers[measure]
         return matrix
 
-    def _value_grams(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack({"layer": asked.layer}, {"gram": grams(self.reading, asked.layer)})
-
-    def _statistics(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _statistics(self, asked: _Parameters, stop: Stop) -> Parts:
         of_layers, sampled = [], None
         for attention, _ in self.reading.seen:
             stop()
@@ -202,30 +199,30 @@ class Answers:
                 stacked[number, layer, : len(arrays[name])] = arrays[name]
         heads_known = known_heads(self.reading)
         header = {"sampled": sampled, "patterns": heads_known and heads_known["labels"]}
-        return frames.pack(header, dict(zip(names, stacked, strict=True)))
+        return header, dict(zip(names, stacked, strict=True))
 
-    def _thumbnails(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _thumbnails(self, asked: _Parameters, stop: Stop) -> Parts:
         attention, most = asked.attention, params.MOST_CELLS
         rows, columns = params.cells(asked.given.get("shape", [64, 64]), most, most)
         shape = (min(rows, attention.shape[1]), min(columns, attention.shape[2]))
         if not is_long(self.reading):
-            return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
+            return {"sampled": None}, {"weight": attention.pooled(shape).array}
         whole = MapRequest((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
         maps = []
         for head in range(attention.shape[0]):
             stop()
             maps.append(long_texts.sampled_map(attention, head, whole, stop))
-        return frames.pack({"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])})
+        return {"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])}
 
-    def _along(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _along(self, asked: _Parameters, stop: Stop) -> Parts:
         heads = asked.heads
         if is_long(self.reading):
             arrays, sampled = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
-            return frames.pack({"sampled": sampled, "heads": heads}, arrays)
+            return {"sampled": sampled, "heads": heads}, arrays
         of_tokens = token_statistics(self.reading, asked.attention)
-        return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
+        return {"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()}
 
-    def _links(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _links(self, asked: _Parameters, stop: Stop) -> Parts:
         values, attention, heads = asked.given, asked.attention, asked.heads
         count = params.count("count", values.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", values.get("itself"), False)
@@ -239,13 +236,13 @@ class Answers:
             rows = mean_over_heads(attention, heads, block)
             own_key = block + queries.start if isinstance(queries, range) else None
             best.append(links.strongest_links(rows, block, own_key, count, itself=itself, sinks=aside))
-        return frames.pack({"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict())
+        return {"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict()
 
-    def _heads_for(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _heads_for(self, asked: _Parameters, stop: Stop) -> Parts:
         query, key = asked.query, params.place("key", asked.given.get("key"), len(self.reading.tokens))
-        return frames.pack({"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop))
+        return {"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop)
 
-    def _vectors(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _vectors(self, asked: _Parameters, stop: Stop) -> Parts:
         attention, head, most = asked.attention, asked.head, params.MOST_KEYS
         query = None if asked.given.get("query") is None else asked.query
         keys = asked.given.get("keys")
@@ -254,75 +251,73 @@ class Answers:
         elif attention.shape[2] > most or (query is None and attention.shape[1] > most):
             raise errors.option("keys", None, f"the positions of at most {most} keys, and a query")
         values = self.reading.seen[asked.layer].values if self.reading.has_values else None
-        return frames.pack(*head_vectors(attention, values, head, query, keys))
+        return head_vectors(attention, values, head, query, keys)
 
-    def _steps(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _steps(self, asked: _Parameters, stop: Stop) -> Parts:
         params.place("head", asked.given.get("head", 0), asked.attention.shape[0])
-        return frames.pack(*steps_after(self.reading, asked.layer, asked.query))
+        return steps_after(self.reading, asked.layer, asked.query)
 
-    def _states(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _states(self, asked: _Parameters, stop: Stop) -> Parts:
         states, tokens = self.reading.states, asked.tokens
         if asked.given.get("layer") is not None:
             layer = params.place("layer", asked.given["layer"], len(states))
-            return frames.pack({"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]})
+            return {"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]}
         if len(tokens) > params.MOST_TOKENS:
             raise errors.option("tokens", f"{len(tokens)} tokens", f"at most {params.MOST_TOKENS}, or one layer")
         of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
-        return frames.pack({"layer": None, "tokens": tokens}, {"state": of_layers})
+        return {"layer": None, "tokens": tokens}, {"state": of_layers}
 
-    def _embedding(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*embedding_steps(self.reading, asked.tokens))
-
-    def _block(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*block_weights.answer(self.reading.blocks[asked.layer]))
-
-    def _architecture(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(architecture(self.reading))
-
-    def _next(self, asked: _Parameters, stop: Stop) -> bytes:
-        query = asked.query if "query" in asked.given else len(self.reading.queries) - 1
-        return frames.pack(*next_token.next_token(self.reading, query))
-
-    def _flow(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _flow(self, asked: _Parameters, stop: Stop) -> Parts:
         query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
         with_weights = params.switch("weights", asked.given.get("weights"), False)
         word = word_around(self.reading, query) if with_weights else None
-        return frames.pack(*next_token.flow(self.reading, changes, query, stop, word))
+        return next_token.flow(self.reading, changes, query, stop, word)
 
-    def _patching(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _patching(self, asked: _Parameters, stop: Stop) -> Parts:
         text = params.text("text", asked.given.get("text"), patching.LONGEST_TEXT)
         if self._other is None or self._other.text != text:
             self._other = patching.other_text(self.reading, text)
         by = asked.word("by", patching.BY)
-        return frames.pack(*patching.effects(self.reading, self._other, by, asked.layer, asked.query, stop))
+        return patching.effects(self.reading, self._other, by, asked.layer, asked.query, stop)
 
-    def _lens(self, asked: _Parameters, stop: Stop) -> bytes:
-        if self._lens_frame is None:
-            self._lens_frame = frames.pack(*patching.lens(self.reading, stop))
-        return self._lens_frame
-
-    def _likelihood(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*next_token.likelihood(self.reading, stop))
-
-    def _embed(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*similar.embed(next_token.reader_of(self.reading), asked.given.get("texts")))
-
-    def _meaning(self, asked: _Parameters, stop: Stop) -> bytes:
-        return meaning(self._embedder, asked.given)
+    def _lens(self, _asked: _Parameters, stop: Stop) -> Parts:
+        if self._lens_parts is None:
+            self._lens_parts = patching.lens(self.reading, stop)
+        return self._lens_parts
 
 
-# The names of each query's parameters.
-NAMES: dict[str, tuple[str, ...]] = {
-    "describe": (), "architecture": (), "likelihood": (), "statistics": (), "block": ("layer",), "next": ("query",),
-    "tile": ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"),
-    "progress": ("layer", "head", "pool"), "row": ("layer", "heads", "query", "by", "measure"),
-    "value_grams": ("layer",), "thumbnails": ("layer", "shape"), "along": ("layer", "heads"),
-    "links": ("layer", "heads", "count", "itself", "sinks"), "heads_for": ("query", "key", "by"),
-    "vectors": ("layer", "head", "query", "keys"), "steps": ("layer", "head", "query"), "states": ("layer", "tokens"),
-    "embedding": ("tokens",), "embed": ("texts",), "meaning": ("texts",),
-    "flow": ("layer", "head", "query", "silenced", "blocked", "divisor", "temperature", "mask", "weights"),
-    "patching": ("text", "by", "layer", "query"), "lens": (),
-}  # fmt: skip
+# Of each kind of query the names of its parameters, and the answer.
+KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
+    "describe": ("", lambda of, _asked, _stop: (dict(of.description()), {})),
+    "architecture": ("", lambda of, _asked, _stop: (architecture(of.reading), {})),
+    "statistics": ("", Answers._statistics),
+    "likelihood": ("", lambda of, _asked, stop: next_token.likelihood(of.reading, stop)),
+    "lens": ("", Answers._lens),
+    "next": ("query", lambda of, asked, _stop: next_token.next_token(of.reading, asked.query_or_last)),
+    "block": ("layer", lambda of, asked, _stop: block_weights.answer(of.reading.blocks[asked.layer])),
+    "value_grams": (
+        "layer",
+        lambda of, asked, _stop: ({"layer": asked.layer}, {"gram": grams(of.reading, asked.layer)}),
+    ),
+    "tile": ("layer head rows columns shape pool quality measure", Answers._tile),
+    "progress": ("layer head pool", Answers._progress),
+    "thumbnails": ("layer shape", Answers._thumbnails),
+    "row": ("layer heads query by measure", Answers._row),
+    "along": ("layer heads", Answers._along),
+    "links": ("layer heads count itself sinks", Answers._links),
+    "heads_for": ("query key by", Answers._heads_for),
+    "vectors": ("layer head query keys", Answers._vectors),
+    "steps": ("layer head query", Answers._steps),
+    "states": ("layer tokens", Answers._states),
+    "embedding": ("tokens", lambda of, asked, _stop: embedding_steps(of.reading, asked.tokens)),
+    "embed": (
+        "texts",
+        lambda of, asked, _stop: similar.embed(next_token.reader_of(of.reading), asked.given.get("texts")),
+    ),
+    "meaning": ("texts", lambda of, asked, _stop: meaning(of._embedder, asked.given)),
+    "flow": ("layer head query silenced blocked divisor temperature mask weights", Answers._flow),
+    "patching": ("text by layer query", Answers._patching),
+}
 
 
 class LookupAnswers:
@@ -346,18 +341,19 @@ class LookupAnswers:
         names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
         values = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
         stop()
-        if kind == "meaning":
-            return meaning(self._embedder, values)
+        if kind == "describe":
+            return frames.pack(self.description())
         with np.errstate(all="ignore"):
-            return frames.pack(*look_up(self._lookup, values) if kind == "lookup" else [self.description()])
+            parts = meaning(self._embedder, values) if kind == "meaning" else look_up(self._lookup, values)
+            return frames.pack(*parts)
 
 
-def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> bytes:
+def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> Parts:
     """Vectors of texts by the default model, whatever read the text."""
     if not embedder.is_here():
         fix = f"Download it: regard models get {similar.DEFAULT}"
         raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
-    return frames.pack(*similar.embed(embedder.model(), given.get("texts")))
+    return similar.embed(embedder.model(), given.get("texts"))
 
 
 # Exact weights and statistics of texts that are not long
