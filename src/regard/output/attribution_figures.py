@@ -155,23 +155,24 @@ def projection(
     side, size = room(PLOT), least_type(TYPE)
     low = points.min(0)
     span = np.maximum(points.max(0) - low, 1e-12)
-    shares = (points - low) / span
-    points_drawn = 14 + shares * (side - 28) if side > 28 else shares * side
+    points_drawn = 14 + (points - low) / span * (side - 28)
     points_drawn[:, 1] = side - points_drawn[:, 1]
     words = [printable(word) for word in projected.words]
     fills, legend = _colours(projected, colour)
-    parts = [rectangle(0, 0, side, side, "none", stroke=colours.RULE)]
-    for axis, low_end, wide in zip((0, 1), low, span, strict=True):  # lines through 0
-        zero = 14 + (0 - low_end) / wide * (side - 28)
-        (x1, y1), (x2, y2) = ((zero, 0), (zero, side)) if axis == 0 else ((0, side - zero), (side, side - zero))
-        parts.append(line(x1, y1, x2, y2, colours.RULE, 1, dashes="2 3"))
+    across, up = 14 - low / span * (side - 28)  # where 0 is
+    parts = [
+        rectangle(0, 0, side, side, "none", stroke=colours.RULE),
+        line(across, 0, across, side, colours.RULE, 1, dashes="2 3"),
+        line(0, side - up, side, side - up, colours.RULE, 1, dashes="2 3"),
+    ]
     for word, position, weight, (x, y), fill in zip(
         words, projected.positions, projected.weights, points_drawn, fills, strict=True
     ):
         hint = f"{word}, position {position}, weight {printed_number(weight, 3)}"
         parts.append(rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
     labels: list[tuple[float, float, float]] = []  # left, right, y
-    for index in _labelled(points_drawn, len(words)):
+    apart = np.linalg.norm(points_drawn - points_drawn.mean(0), axis=1)  # the outermost points get their word first
+    for index in np.argsort(-apart, kind="stable")[: min(len(words), MOST_LABELS)]:
         x, y = points_drawn[index]
         shown = fitted(words[index], 90, size)
         wide = widest([shown], size)
@@ -210,9 +211,3 @@ def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]
     wide = 14 + widest([fitted(printable(word), 90, size) for word, _ in rows], size)
     fills = [palette.get(word.lower(), colours.HIDDEN) for word in projected.words]
     return fills, Drawing(wide, size * 1.6 * len(rows), tuple(parts))
-
-
-def _labelled(places: Numbers, count: int) -> list[int]:
-    """Points that get their word: the outermost first, so that what lies apart is named."""
-    distance = np.linalg.norm(places - places.mean(0), axis=1)
-    return [int(index) for index in np.argsort(-distance, kind="stable")[: min(count, MOST_LABELS)]]

@@ -124,7 +124,13 @@ def sentence(
     top, pitch = 52.0, WORD * 1.6 + LINES_APART
     others = np.where(np.arange(len(row)) == query, -1.0, row)
     strongest = int(np.argmax(others)) if key is None else key
-    parts = [_link(boxes, query, strongest, top, pitch)] if row[strongest] >= least and numbers else []
+    parts = []
+    if row[strongest] >= least and numbers:  # a curve from the top of the query's box to that of the key
+        ends = [(left + wide / 2, top + at * pitch - 2) for left, at, wide in (boxes[query], boxes[strongest])]
+        (x1, y1), (x2, y2) = ends
+        lift = min(y1, y2) - 44
+        d = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {lift:.1f} {x2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
+        parts.append(path(d, colours.ACCENT, 3) + path(f"M{x2:.1f} {y2 + 2:.1f}l-6 -11h12z", fill=colours.ACCENT))
     for number, (label, (left, at, wide)) in enumerate(zip(labels, boxes, strict=True)):
         y, fill = top + at * pitch, colours.sequential(float(row[number]))
         stroke = colours.ACCENT if number == query else colours.RULE
@@ -139,12 +145,3 @@ def sentence(
     body = Drawing(width, top + boxes[-1][1] * pitch + WORD * 1.5 + 28, tuple(parts))
     described = f"{words[query]} attends most to {words[strongest]}, {printed_number(row[strongest], 2)}."
     return framed(f"What {printable(words[query])} attends to", [], body, described)
-
-
-def _link(boxes: Sequence[tuple[float, float, float]], query: int, key: int, top: float, pitch: float) -> str:
-    """A curve from the top of the query's box to that of the key."""
-    ends = [(left + wide / 2, top + line * pitch - 2) for left, line, wide in (boxes[query], boxes[key])]
-    (x1, y1), (x2, y2) = ends
-    lift = min(y1, y2) - 44
-    d = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {lift:.1f} {x2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
-    return path(d, colours.ACCENT, 3) + path(f"M{x2:.1f} {y2 + 2:.1f}l-6 -11h12z", fill=colours.ACCENT)

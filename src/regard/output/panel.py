@@ -43,15 +43,10 @@ class Scale:
 def scale_for(array: Numbers, signed: bool = False, top: float | None = None) -> Scale:
     """A scale up to the largest number, rounded up: 0.42 becomes 0.5."""
     largest = float(abs(array[abs(array) < math.inf]).max(initial=0.0))
-    chosen = _rounded_up(largest) if top is None else top
-    return Scale(chosen, signed, largest > chosen * (1 + 1e-9))
-
-
-def _rounded_up(largest: float) -> float:
-    if largest <= 0 or not math.isfinite(largest):
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(largest))
-    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= largest * (1 - 1e-9))
+    if top is None:
+        power = 10.0 ** math.floor(math.log10(largest)) if largest else 1.0
+        top = next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= largest * (1 - 1e-9))
+    return Scale(top, signed, largest > top * (1 + 1e-9))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -119,7 +114,8 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
         parts.append(rectangle(0, y, bar, taller, scale.colour(share * scale.top)))
     parts.append(rectangle(0, top, bar, height, "none", stroke=colours.RULE))
     shares = (1.0, 0.5, 0.0) if not scale.signed else (1.0, 0.0, -1.0)
-    digits = _digits(scale.top / (1 if scale.signed else 2))
+    middle = scale.top / (1 if scale.signed else 2)  # as few decimals as are exact, at most five
+    digits = next((digits for digits in range(5) if abs(middle * 10**digits % 1) < 1e-9 * 10**digits), 5)
     labels = [printed_number(share * scale.top, digits) for share in shares]
     labels[0] = f"≥ {labels[0]}" if scale.goes_on else labels[0]
     for label, share in zip(labels, shares, strict=True):
@@ -138,11 +134,6 @@ def with_bar(
     drop = matrix.top - 22  # the name of the bar is above its top
     drawn = replace(matrix.drawing, parts=(*matrix.drawing.parts, *over))
     return beside([drawn, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
-
-
-def _digits(number: float) -> int:
-    """The fewest decimals that are exact, at most five."""
-    return next((digits for digits in range(5) if abs(number * 10**digits % 1) < 1e-9 * 10**digits), 5)
 
 
 def cell_size(count: int, most: float = 640.0, largest: float = 72.0) -> float:

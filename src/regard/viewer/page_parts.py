@@ -97,7 +97,10 @@ def blocks(
     def of_layers(layers: Iterable[int]) -> Iterator[tuple[str, bytes]]:
         for layer in layers:
             heads = kept.heads_of(reading, layer)
-            yield f"thumbnails-{layer}", thumbnails_frame(reading, layer, THUMBNAIL, heads)
+            attention = reading.seen[layer].attention.select(head=list(heads))
+            shape = (min(THUMBNAIL, attention.shape[1]), min(THUMBNAIL, attention.shape[2]))
+            maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
+            yield f"thumbnails-{layer}", frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
             yield f"layer-{layer}", layer_frame(reading, layer, steps, heads)
 
     def first() -> Iterator[tuple[str, bytes]]:
@@ -165,14 +168,6 @@ def size_of(reading: Reading, kept: PageContents) -> int:
         share = len(kept.heads_of(reading, layer)) / attention.shape[0]
         size += sum(int(2 * share * np.prod(array.shape)) for array in (attention.queries, attention.keys, values))
     return size
-
-
-def thumbnails_frame(reading: Reading, layer: int, cells: int, heads: Sequence[int]) -> bytes:
-    """Small maps of some heads, in 16 bits."""
-    attention = reading.seen[layer].attention.select(head=list(heads))
-    shape = (min(cells, attention.shape[1]), min(cells, attention.shape[2]))
-    maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
-    return frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
 
 
 def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]) -> bytes:
