@@ -68,26 +68,22 @@ LIVE = "See attention move: regard studio opens it on a sentence of yours."
 
 def page(
     tables: Table | Iterable[Table] = (), figures: Svg | Iterable[Svg] = (), *, title: str = "Attention, step by step",
-    notes: Iterable[str] = (), language: str = "en", about: str = STILL, then: str = LIVE,
+    notes: Iterable[str] = (),
 ) -> str:  # fmt: skip
-    """A whole page with figures and tables.
-
-    about   what the page is, in a sentence
-    then    where to go next
-    """
+    """A whole page with figures and tables."""
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", _note(about), *map(_note, notes), *map(_figure, figures), *_tables(tables)]
+    body = [f"<h1>{_text(title)}</h1>", _note(STILL), *map(_note, notes), *map(_figure, figures), *_tables(tables)]
     return "\n".join(
         [
             "<!DOCTYPE html>",
-            f'<html lang="{_text(language)}">',
+            '<html lang="en">',
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta name="color-scheme" content="light dark"><title>{_text(title)}</title>',
             f"<style>{_STYLE}{_PAGE_STYLE}{family.style()}</style></head>",
             f'<body class="regard-still">{family.header({})}<main>',
             *body,
-            f"</main>{family.footer(then)}</body>",
+            f"</main>{family.footer(LIVE)}</body>",
             "</html>\n",
         ]
     )

@@ -26,7 +26,7 @@ from regard.reading.layer_numbers import position
 from regard.teaching.lookup import Lookup
 from regard.viewer import bundle, frames, web_model
 from regard.viewer.describe import describe_lookup, is_certified, title_of
-from regard.viewer.next_token import reader_of
+from regard.viewer.model_answers import reader_of
 from regard.viewer.page_parts import PageContents, block, blocks, check_size, kept_of
 from regard.viewer.queries import reading_of
 

@@ -19,12 +19,12 @@ from regard.attention import Attention
 from regard.engines.interface import Scores
 from regard.reading import Reading
 from regard.reading.layer_numbers import are_counted, in_words, position
-from regard.viewer import block_weights, frames, next_token, similar
+from regard.viewer import block_weights, frames, model_answers, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, measures_of, query_kinds, start_of
 from regard.viewer.description import Start
 from regard.viewer.frames import Floats
-from regard.viewer.next_token import reader_of
+from regard.viewer.model_answers import reader_of
 from regard.viewer.queries import OVER_LAYERS, Answers, embedding_steps, grams, over_layers, steps_after
 
 LONGEST = 16_384  # tokens
@@ -296,7 +296,7 @@ def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -
         parts |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
     if "next" in has and len(reading.queries) <= MOST_POSITIONS:
         parts["next"] = _next_tokens(reading)
-        header, arrays = next_token.likelihood(reading, lambda: None)
+        header, arrays = model_answers.likelihood(reading, lambda: None)
         parts["likelihood"] = frames.pack(header, arrays)
     if "embed" in has:
         texts = [reading.text, *similar.COMPARED]

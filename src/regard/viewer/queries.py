@@ -25,7 +25,7 @@ from regard.reading.reader import Reader
 from regard.reading.weights import mean_over_heads, rollout, value_grams
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import block_weights, frames, long_texts, next_token, params, patching, similar
+from regard.viewer import block_weights, frames, long_texts, model_answers, params, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
@@ -110,7 +110,7 @@ class Answers:
         self._pyramids = Pyramids(self.reading)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
-        self._other: patching.OtherText | None = None  # the text that activations were taken from last
+        self._other: model_answers.OtherText | None = None  # the text that activations were taken from last
         self._lens_parts: Parts | None = None
 
     @property
@@ -268,21 +268,21 @@ class Answers:
         return {"layer": None, "tokens": tokens}, {"state": of_layers}
 
     def _flow(self, asked: _Parameters, stop: Stop) -> Parts:
-        query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
+        query, changes = asked.query, model_answers.changes_of(self.reading, asked.given)
         with_weights = params.switch("weights", asked.given.get("weights"), False)
         word = word_around(self.reading, query) if with_weights else None
-        return next_token.flow(self.reading, changes, query, stop, word)
+        return model_answers.flow(self.reading, changes, query, stop, word)
 
     def _patching(self, asked: _Parameters, stop: Stop) -> Parts:
-        text = params.text("text", asked.given.get("text"), patching.LONGEST_TEXT)
+        text = params.text("text", asked.given.get("text"), model_answers.LONGEST_TEXT)
         if self._other is None or self._other.text != text:
-            self._other = patching.other_text(self.reading, text)
-        by = asked.word("by", patching.BY)
-        return patching.effects(self.reading, self._other, by, asked.layer, asked.query, stop)
+            self._other = model_answers.other_text(self.reading, text)
+        by = asked.word("by", model_answers.BY)
+        return model_answers.effects(self.reading, self._other, by, asked.layer, asked.query, stop)
 
     def _lens(self, _asked: _Parameters, stop: Stop) -> Parts:
         if self._lens_parts is None:
-            self._lens_parts = patching.lens(self.reading, stop)
+            self._lens_parts = model_answers.lens(self.reading, stop)
         return self._lens_parts
 
 
@@ -291,9 +291,9 @@ KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
     "describe": ("", lambda of, _asked, _stop: (dict(of.description()), {})),
     "architecture": ("", lambda of, _asked, _stop: (architecture(of.reading), {})),
     "statistics": ("", Answers._statistics),
-    "likelihood": ("", lambda of, _asked, stop: next_token.likelihood(of.reading, stop)),
+    "likelihood": ("", lambda of, _asked, stop: model_answers.likelihood(of.reading, stop)),
     "lens": ("", Answers._lens),
-    "next": ("query", lambda of, asked, _stop: next_token.next_token(of.reading, asked.query_or_last)),
+    "next": ("query", lambda of, asked, _stop: model_answers.next_token(of.reading, asked.query_or_last)),
     "block": ("layer", lambda of, asked, _stop: block_weights.answer(of.reading.blocks[asked.layer])),
     "value_grams": (
         "layer",
@@ -312,7 +312,7 @@ KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
     "embedding": ("tokens", lambda of, asked, _stop: embedding_steps(of.reading, asked.tokens)),
     "embed": (
         "texts",
-        lambda of, asked, _stop: similar.embed(next_token.reader_of(of.reading), asked.given.get("texts")),
+        lambda of, asked, _stop: similar.embed(model_answers.reader_of(of.reading), asked.given.get("texts")),
     ),
     "meaning": ("texts", lambda of, asked, _stop: meaning(of._embedder, asked.given)),
     "flow": ("layer head query silenced blocked divisor temperature mask weights", Answers._flow),
@@ -517,7 +517,7 @@ def steps_after(reading: Reading, layer: int, query: int) -> Parts:
 
 def embedding_steps(reading: Reading, tokens: Sequence[int]) -> Parts:
     """How the first layer's input came about: the token's row of the table, + position, normed; (token, width) each."""
-    model, ids = next_token.transformer_of(reading), np.array([token.id for token in reading.tokens])
+    model, ids = model_answers.transformer_of(reading), np.array([token.id for token in reading.tokens])
     steps = {step.name: numpy_of(step.value) for step in model.embedding_steps(ids, separate=True)}
     arrays = {"embedding": steps["embedding"][tokens]}
     if "positioned" in steps:
