@@ -9,21 +9,19 @@ import typer
 from regard import examples as stored
 from regard.cli import (
     attribute,
+    documents,
     exercises,
     heads,
     lessons,
     models,
     recipe,
     see,
-    site,
-    slides,
     steps,
     studio,
     terminal,
     training,
 )
-from regard.cli.commands import group
-from regard.cli.exit_codes import EXIT_CODES, Commands
+from regard.cli.commands import EXIT_CODES, Commands, group
 from regard.engines import select
 from regard.tables import Column, Table
 from regard.version import VERSION
@@ -61,9 +59,9 @@ def engine() -> None:
 app = group(
     "Compute attention, and see it. `regard COMMAND --help` shows examples.",
     commands=(
-        see.see, see.generate, see.explain, studio.studio, steps.steps, lessons.lookup, slides.slides, lessons.scaling,
-        lessons.positions, lessons.block, training.train, training.compare, exercises.check, exercises.exercise,
-        site.site, examples, engine,
+        see.see, see.generate, see.explain, studio.studio, steps.steps, lessons.lookup, documents.slides,
+        lessons.scaling, lessons.positions, lessons.block, training.train, training.compare, exercises.check,
+        exercises.exercise, documents.site, examples, engine,
     ),
     cls=Commands,
     epilog=EXIT_CODES,

@@ -1,4 +1,5 @@
-"""How commands are declared: by functions, whose docstrings have their help, that of their options, and examples.
+"""How commands are declared: by functions, whose docstrings have their help, that of their options, and examples; and
+what `regard` does with their errors.
 
 >>> def greet(word: str, times: Annotated[int, typer.Option(min=1)] = 1) -> None:
 ...     '''Say hello.
@@ -16,9 +17,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
@@ -27,7 +31,9 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from regard.cli import end_at_once, terminal
 from regard.cli.outputs import Output
+from regard.errors import RegardError, reason_of, shortened
 from regard.output import characters
 from regard.output.files import FIGURES, USUAL, Format
 
@@ -175,3 +181,78 @@ FontSize = Annotated[
 ]
 NoCaption = Annotated[bool, typer.Option("--no-caption", help="Leave out the title and notes of a figure.")]
 FIGURE_OPTIONS = {"aspect": (Aspect, None), "font_size": (FontSize, None), "no_caption": (NoCaption, False)}
+
+
+FOUND_SOMETHING, BAD_INPUT, NOT_WRITTEN, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
+
+EXIT_CODES = """Exit codes:
+
+\b
+  0    success
+  1    `regard check` found a number that is missing, or neither right nor rounded
+  2    wrong input, with a message on standard error
+  3    standard output cannot be written: a full disk, for example
+  130  interrupted (Ctrl-C)
+  141  the reader of the output closed its pipe (128 + SIGPIPE)
+"""
+
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's, or that of the copy of click in newer versions of typer
+
+
+class Commands(Group):
+    """Commands with the exit codes above; errors are printed as a sentence, not as a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        if signal.getsignal(signal.SIGINT) is end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return super().invoke(ctx)
+        except RegardError as problem:
+            terminal.complain(str(problem))
+            raise typer.Exit(BAD_INPUT) from None
+        except MemoryError as problem:
+            terminal.complain(f"There is not enough memory. {problem}".rstrip())
+            raise typer.Exit(BAD_INPUT) from None
+        except UsageError as problem:
+            problem.message = shortened(problem.message)
+            raise
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*args, **options)
+        except UsageError as problem:
+            problem.message = shortened(problem.message)
+            raise
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()  # here, where a failure can still be reported
+        except SystemExit as ended:
+            if isinstance(ended.__context__, BrokenPipeError):  # click ends with 1, which `regard check` has taken
+                _abandon(sys.stdout)
+                sys.exit(PIPE_CLOSED)
+            raise
+        except BrokenPipeError:
+            _abandon(sys.stdout)
+            sys.exit(PIPE_CLOSED)
+        except OSError as problem:
+            code = getattr(problem.__context__, "exit_code", None)
+            if code is not None:  # a usage error whose message cannot be written to standard error
+                sys.exit(code)
+            if problem.filename is not None:
+                terminal.complain(f"{str(problem.filename)!r}: {reason_of(problem)}.")
+                sys.exit(BAD_INPUT)
+            _abandon(sys.stdout)
+            terminal.complain(f"Standard output cannot be written: {reason_of(problem)}.")
+            sys.exit(NOT_WRITTEN)
+
+
+def _abandon(stream: Any) -> None:
+    """Redirect a stream to the null device, so that the flush at exit does not fail again."""
+    with suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)

@@ -8,6 +8,7 @@ labelled as sampled. Statistics come from sampled rows.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,11 +96,6 @@ class Pyramids:
         with self._lock:
             pyramid = self._heads.get((layer, head))
         return 0.0 if pyramid is None else pyramid.progress.get(pool, 0.0)
-
-    def bytes_kept(self) -> int:
-        """Memory used beside the reading itself."""
-        with self._lock:
-            return sum(of_head.bytes for of_head in self._heads.values())
 
     def _head(self, layer: int, head: int) -> Head:
         with self._lock:
@@ -212,27 +208,23 @@ class Turns:
     """Priority for interactive requests: a pass over a whole head waits for them between its blocks."""
 
     def __init__(self) -> None:
-        self._looking = 0
-        self._changed = threading.Condition()
+        self._looking: set[object] = set()
 
     @contextmanager
     def first(self) -> Iterator[None]:
         """Held during an interactive request."""
-        with self._changed:
-            self._looking += 1
+        request = object()
+        self._looking.add(request)
         try:
             yield
         finally:
-            with self._changed:
-                self._looking -= 1
-                self._changed.notify_all()
+            self._looking.remove(request)
 
     def wait(self, stop: Stop) -> None:
         """Until no interactive request is running."""
-        with self._changed:
-            while self._looking:
-                self._changed.wait(0.05)
-                stop()
+        while self._looking:
+            time.sleep(0.005)
+            stop()
 
 
 def _cell_runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:

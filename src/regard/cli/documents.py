@@ -1,4 +1,4 @@
-"""`regard slides`: a lecture about a sentence, as PowerPoint, PDF or HTML."""
+"""`regard slides` and `site`: the slides of a lecture, and a static site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import outputs, terminal, text_input
-from regard.cli.options import USUAL, Sentence
+from regard.cli.options import USUAL, ComputedModel, Sentence, open_computed
 from regard.errors import OptionError, count
 
 
@@ -57,3 +57,21 @@ def slides(
         files = lecture.save(deck, name)
         shown = name if len(files) == 1 else f"{files[0]} to {files[-1].name}"
         terminal.show([f"Wrote {shown}: {count(len(deck.slides), 'slide')}."])
+
+
+def site(
+    out: Annotated[Path, typer.Option(metavar="DIR")], model: ComputedModel = None, film: list[Path] | None = None
+) -> None:
+    """Write a site of static files: the page, what heads do, lessons, documentation. Any web server can serve it.
+
+    out       The folder to write; it is made where it is missing.
+    film DIR  A folder of `regard train`, as a page; repeatable.
+
+    Examples:
+      regard site --out public
+      regard site --out public --film trained/lookup --film trained/relations
+    """
+    from regard.site import write
+
+    first = write(out, open_computed(model or USUAL, "A site"), films=film or (), tell=terminal.remark)
+    terminal.show([f"Open {first}, or serve the folder: python -m http.server --bind 127.0.0.1 --directory {out}"])
