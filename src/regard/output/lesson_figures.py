@@ -157,7 +157,9 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
     for number, (stage, strip_panel) in enumerate(zip(lesson.stages, panels, strict=True)):
         x = left + pitch * number
         parts.append(strip_panel.drawing.at(x - strip_panel.left, above))
-        parts += _stage_name(stage.name, x + strip / 2, above, strip)
+        lines = _name_lines(stage.name, strip)
+        for place, name in enumerate(lines, 1 - len(lines)):
+            parts.append(text(name, x + strip / 2, above - 13 + 16 * place, STAGE_NAME, anchor="middle", bold=True))
         if number:
             middle = above + tall / 2
             parts.append(line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
@@ -206,14 +208,6 @@ def _name_lines(name: str, strip: float) -> list[str]:
         return name.replace(" &", "\xa0&").replace("-", " ").split(" ")
     first, _, second = name.rpartition(" ") if " " in name else name.partition("-")
     return [first, second] if second else [first]
-
-
-def _stage_name(name: str, x: float, above: float, strip: float) -> list[str]:
-    lines = _name_lines(name, strip)
-    return [
-        text(line, x, above - 13 - 16 * (len(lines) - 1 - number), STAGE_NAME, anchor="middle", bold=True)
-        for number, line in enumerate(lines)
-    ]
 
 
 def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float, strip: float) -> list[str]:

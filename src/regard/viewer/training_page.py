@@ -61,7 +61,9 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
 
     if not record.snapshots:
         raise errors.OptionError("`record` has no snapshot: nothing was measured yet.")
-    shown = _evenly(record)
+    # All snapshots, or as many of them as a page can hold; the first and the last are always among them.
+    most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, record.snapshots[0].weights.size)), len(record.snapshots))
+    shown = [record.snapshots[index] for index in np.linspace(0, len(record.snapshots) - 1, most).round().astype(int)]
     layers, heads = shown[0].entropy.shape
     probes = [_probe(record, probe) for probe in range(len(record.probes))]
     header: TrainingHeader = {
@@ -88,15 +90,6 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
         count = len(probe["tokens"])
         arrays[f"weights_{number}"] = np.stack([snapshot.weights[number, :, :, :count, :count] for snapshot in shown])
     return header, arrays
-
-
-def _evenly(record: Record) -> list[Any]:
-    """All snapshots, or as many of them as a page can hold; the first and the last are always among them."""
-    snapshots = record.snapshots
-    most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, snapshots[0].weights.size)))
-    if len(snapshots) <= most:
-        return list(snapshots)
-    return [snapshots[index] for index in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
 
 
 def _probe(record: Record, probe: int) -> Probe:

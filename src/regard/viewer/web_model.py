@@ -114,7 +114,11 @@ def write(model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16
         rounded = _rounded(tensors, dtype)
         if dtype == "float16":
             reference = REFERENCE
-            rounded |= _reference_outputs(model)
+            # The outputs of every layer for one text, (token, head · value_dim), before rounding, computed in float64.
+            exact = replace(model, transformer=model.transformer.map(lambda array: array.astype(np.float64)))
+            outputs = (numpy_of(of_layer).swapaxes(0, 1) for of_layer in exact.read(REFERENCE).outputs)
+            for layer, rows in enumerate(outputs):
+                rounded[f"reference.{layer}"] = rows.reshape(len(rows), -1).astype(np.float32)
         weights = _write(folder / WEIGHTS, _safetensors(rounded))
         tokeniser = _write(folder / TOKENISER, [model.tokeniser.engine.to_str().encode()])
     else:
@@ -172,13 +176,6 @@ def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:
             numbers = numbers.astype(np.float16)
         files_of_model[name] = numbers
     return files_of_model
-
-
-def _reference_outputs(model: Model) -> dict[str, Array]:
-    """The outputs of every layer for one text, (token, head · value_dim), before rounding, computed in float64."""
-    exact = replace(model, transformer=model.transformer.map(lambda array: array.astype(np.float64)))
-    outputs = (numpy_of(of_layer).swapaxes(0, 1) for of_layer in exact.read(REFERENCE).outputs)
-    return {f"reference.{n}": rows.reshape(len(rows), -1).astype(np.float32) for n, rows in enumerate(outputs)}
 
 
 # Files
