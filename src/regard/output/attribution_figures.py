@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable
 from regard.output.chart import COLOURS
 from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
-from regard.output.svg import (
-    Drawing,
-    FigureOptions,
-    Svg,
-    beside,
-    framed,
-    least_type,
-    line,
-    rectangle,
-    room,
-    sized,
-    text,
-    widest,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 
 if TYPE_CHECKING:
@@ -67,7 +54,7 @@ def _layer_map(
     scale = scale_for(effects, signed=True)
     rows = [str(layer) for layer in range(len(effects))]
     side = max(cell_size(max(effects.shape), 520.0, 34.0), room(13.0))
-    few = widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
+    few = svg.widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
     cell = max(side, few if along != "position" else side), side
     hint = f"layer {{row}}, {along} {{column}}: {{number}}"
     matrix = panel(
@@ -76,7 +63,7 @@ def _layer_map(
     )  # fmt: skip
     return with_bar(
         matrix, scale, what, over=[
-            rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, *cell, "none",
+            svg.rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, *cell, "none",
                       stroke=colours.INK)
             for row, column in marked
         ],
@@ -99,7 +86,7 @@ def weight_scores(scores: HeadScores, model: str, **_options: Unpack[FigureOptio
     shown = {name: numbers for name, numbers in named.items() if not np.isnan(numbers).any()}
     columns = [str(head) for head in range(scores.copying.shape[1])]
     notes = ["From weights alone: eigenvalues of embedding · W_OV · unembedding; attention between equal tokens."]
-    body = beside([_layer_map(numbers, columns, name, "head") for name, numbers in shown.items()], 28)
+    body = svg.beside([_layer_map(numbers, columns, name, "head") for name, numbers in shown.items()], 28)
     best = [np.unravel_index(numbers.argmax(), numbers.shape) for numbers in shown.values()]
     ends = [f"{name} is highest in {layer}.{head}" for name, (layer, head) in zip(shown, best, strict=True)]
     described = f"Heat maps by layer and head: {', '.join(ends)}."
@@ -116,7 +103,7 @@ def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
     layers = len(lens.top) - 1
     rows = [str(layer) for layer in range(layers - 1, -1, -1)] + ["embedding"]
     size, scale = least_type(TYPE), Scale(1.0)
-    longest = widest([word for row in words for word in row[first:]], size)
+    longest = svg.widest([word for row in words for word in row[first:]], size)
     cell = (max(min(CELL_WIDTH, longest + 10), 30.0), max(CELL_HEIGHT, size * 1.5))
     matrix = panel(
         probability, rows, lens.tokens[first:], scale, cell, label_size=TYPE, row_title="after layer",
@@ -161,21 +148,21 @@ def projection(
     fills, legend = _colours(projected, colour)
     across, up = 14 - low / span * (side - 28)  # where 0 is
     parts = [
-        rectangle(0, 0, side, side, "none", stroke=colours.RULE),
-        line(across, 0, across, side, colours.RULE, 1, dashes="2 3"),
-        line(0, side - up, side, side - up, colours.RULE, 1, dashes="2 3"),
+        svg.rectangle(0, 0, side, side, "none", stroke=colours.RULE),
+        svg.line(across, 0, across, side, colours.RULE, 1, dashes="2 3"),
+        svg.line(0, side - up, side, side - up, colours.RULE, 1, dashes="2 3"),
     ]
     for word, position, weight, (x, y), fill in zip(
         words, projected.positions, projected.weights, points_drawn, fills, strict=True
     ):
         hint = f"{word}, position {position}, weight {printed_number(weight, 3)}"
-        parts.append(rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
+        parts.append(svg.rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
     labels: list[tuple[float, float, float]] = []  # left, right, y
     apart = np.linalg.norm(points_drawn - points_drawn.mean(0), axis=1)  # the outermost points get their word first
     for index in np.argsort(-apart, kind="stable")[: min(len(words), MOST_LABELS)]:
         x, y = points_drawn[index]
         shown = fitted(words[index], 90, size)
-        wide = widest([shown], size)
+        wide = svg.widest([shown], size)
         left = x + 7 if x + 7 + wide <= side else x - 7 - wide
         others = [*labels, *((at - 4, at + 4, height) for at, height in np.delete(points_drawn, index, 0))]
         if all(abs(y - other) > size or left > end or left + wide < start for start, end, other in others):
@@ -189,7 +176,7 @@ def projection(
     plot = Drawing(side + size * 2, side + size * 2, (Drawing(0, 0, tuple(parts)).at(size * 2, 0),))
     notes = [*projected.notes, *([projected.weight_note] if colour == "weight" else []), projected.model]
     described = f"{projected.title}: {len(words)} points, coloured by {colour}. {' '.join(notes)}"
-    return framed(projected.title, notes, beside([plot, legend], 20), described)
+    return framed(projected.title, notes, svg.beside([plot, legend], 20), described)
 
 
 def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]:
@@ -206,8 +193,8 @@ def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]
     parts = []
     for index, (word, fill) in enumerate(rows):
         y = size * (0.8 + 1.6 * index)
-        parts.append(rectangle(0, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5))
+        parts.append(svg.rectangle(0, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5))
         parts.append(text(fitted(printable(word), 90, size), 14, y, size))
-    wide = 14 + widest([fitted(printable(word), 90, size) for word, _ in rows], size)
+    wide = 14 + svg.widest([fitted(printable(word), 90, size) for word, _ in rows], size)
     fills = [palette.get(word.lower(), colours.HIDDEN) for word in projected.words]
     return fills, Drawing(wide, size * 1.6 * len(rows), tuple(parts))

@@ -10,25 +10,10 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable
 from regard.output.panel import Numbers, scale_for
-from regard.output.svg import (
-    Drawing,
-    FigureOptions,
-    Svg,
-    beside,
-    framed,
-    grid,
-    group,
-    line,
-    path,
-    rectangle,
-    room,
-    sized,
-    text,
-    widest,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, room, sized, text
 from regard.tables import printed_number
 from regard.teaching.scaled_scores import ScalingLesson
 
@@ -106,12 +91,12 @@ def charts(
     sizes    places on the horizontal axis, which is called `along` and logarithmic or not
     """
     height = max(room(PLOT[1]), LEAST_PLOT, *(LABEL_PITCH * len(chart.labelled) for chart in shown))
-    rooms = [widest(chart.ticks, TICK) + 8 for chart in shown]
+    rooms = [svg.widest(chart.ticks, TICK) + 8 for chart in shown]
     drawn = [
         _chart(chart, sizes, height, max(rooms[number % across :: across]), along, is_log)
         for number, chart in enumerate(shown)
     ]
-    return grid(drawn, across, room(BETWEEN))
+    return svg.grid(drawn, across, room(BETWEEN))
 
 
 def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
@@ -122,7 +107,7 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
     parts.append(text(chart.what, left, NAME * 1.95, LABEL, fill=colours.MUTED))
     for tick, shown in zip(axis.ticks, chart.ticks, strict=True):
         y = top + height * (1 - axis.share(tick))
-        parts.append(line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
+        parts.append(svg.line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
         parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
     parts += _sizes_below(sizes, xs, top + height)
     parts.append(
@@ -132,8 +117,8 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
         heights = [top + height * (1 - axis.share(number)) for number in drawn_line.numbers]
         parts += _drawn(drawn_line, along, sizes, list(zip(xs, heights, strict=True)))
     parts += _labels(chart.labelled, left + wide, top, height, axis)
-    labels = 22 + widest([drawn_line.name for drawn_line in chart.labelled], LABEL)
-    wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
+    labels = 22 + svg.widest([drawn_line.name for drawn_line in chart.labelled], LABEL)
+    wide = max(wide + labels, svg.widest([chart.name], NAME, bold=True), svg.widest([chart.what], LABEL))
     return Drawing(left + wide, top + height + 44, tuple(parts))
 
 
@@ -145,14 +130,14 @@ def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[f
         if is_there:
             d = "L".join(f"{x:.2f} {y:.2f}" for x, y in run)
             dashes = DASHES[(one.style + one.style // 4) % 4]  # lines of one colour differ in these
-            parts.append(path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
+            parts.append(svg.path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
     for size, number, (x, y) in zip(sizes, one.numbers, points, strict=True):
         if not math.isfinite(y):
             continue
         shape = _marker(one.style, RING if one.hollow else SOLID)
-        marker = path(shape, colour, 1, fill="none" if one.hollow else colour)
+        marker = svg.path(shape, colour, 1, fill="none" if one.hollow else colour)
         hint = f"{one.hint}, {along} = {size}: {printed_number(float(number), 4)}"
-        parts.append(group([marker, rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
+        parts.append(svg.group([marker, svg.rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
     return parts
 
 
@@ -177,7 +162,7 @@ def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis
     parts = []
     for (end, index), y in zip(named, _apart([end for end, _ in named], top, top + height), strict=True):
         colour = COLOURS[lines[index].style % 4]
-        parts.append(path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
+        parts.append(svg.path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
         parts.append(text(lines[index].name, right + 20, y, LABEL, fill=colour))
     return parts
 
@@ -207,11 +192,11 @@ def _along(sizes: Sequence[int], is_log: bool) -> list[float]:
 
 def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> list[str]:
     """One tick per size, labelled as densely as labels fit."""
-    parts = [line(x, y, x, y + 4, colours.MUTED) for x in places]
+    parts = [svg.line(x, y, x, y + 4, colours.MUTED) for x in places]
     different = list({f"{size:,}": x for size, x in zip(sizes, places, strict=True)}.items())
     for step in range(1, len(different) + 1):
         chosen = different[::step]
-        widths = [widest([shown], TICK) for shown, _ in chosen]
+        widths = [svg.widest([shown], TICK) for shown, _ in chosen]
         gaps = [there - here for (_, here), (_, there) in pairwise(chosen)]
         if all(gap > (width + other) / 2 + 6 for gap, (width, other) in zip(gaps, pairwise(widths), strict=True)):
             break
@@ -345,7 +330,7 @@ def comparison(result: Comparison, **_options: Unpack[FigureOptions]) -> Svg:
         f"{min(sizes):,} to {max(sizes):,} parameters, {result.steps:,} steps on the same batches.",
     ]
     title = f"The same task for networks of the same size: {printable(result.task)}"
-    return framed(title, notes, beside(panels, BETWEEN), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
+    return framed(title, notes, svg.beside(panels, BETWEEN), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
 
 
 @sized

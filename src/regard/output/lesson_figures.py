@@ -9,29 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard import errors
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
-from regard.output.svg import (
-    Drawing,
-    FigureOptions,
-    Svg,
-    arrow_head,
-    below,
-    beside,
-    framed,
-    grid,
-    least_type,
-    line,
-    named,
-    path,
-    rectangle,
-    room,
-    sized,
-    text,
-    titled,
-    widest,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.output.weight_figures import head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, BlockStage
@@ -67,7 +48,7 @@ def positions(lesson: PositionLesson, **_options: Unpack[FigureOptions]) -> Svg:
     described = f"{lesson.title}: {size[0]} positions of {size[1]} {'pairs' if is_rotary else 'components'}."
     if (near := np.diagonal(lesson.similarity, 1)).size:
         described += f" Neighbouring positions have a similarity of {near.mean():.2f} on average."
-    return framed(lesson.title, notes, beside([left, right], room(54)), " ".join([described, *lesson.notes]), gap=8)
+    return framed(lesson.title, notes, svg.beside([left, right], room(54)), " ".join([described, *lesson.notes]), gap=8)
 
 
 def _counted(name: str, array: Numbers, scale: Scale, across: str, hint: str) -> Drawing:
@@ -79,7 +60,7 @@ def _counted(name: str, array: Numbers, scale: Scale, across: str, hint: str) ->
         array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
         column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=f"{hint}: {{number}}",
     )  # fmt: skip
-    return named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
+    return svg.named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
 
 
 def _turns(lesson: PositionLesson) -> Drawing:
@@ -87,19 +68,19 @@ def _turns(lesson: PositionLesson) -> Drawing:
     pairs = lesson.encoding.shape[1]
     most = 4 if room(1.0) > 0.6 else 2
     chosen = sorted({round(index * (pairs - 1) / (most - 1)) for index in range(min(pairs, most))})
-    circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], most // 2)
+    circles = svg.grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], most // 2)
     name = "Direction of a pair at positions 0, 1, 2 …" if most == 4 else "Pairs at positions 0, 1, 2 …"
-    return named(circles, name, 14, 28)
+    return svg.named(circles, name, 14, 28)
 
 
 def _circle(angles: Numbers, pair: int) -> Drawing:
     """A pair of components at each position as an arrow from the centre, the first ones darkest."""
     step = math.degrees(angles[1]) if len(angles) > 1 else 0.0
     label, reach = f"pair {pair}: {step:.3g}° per position", room(RADIUS)
-    width = max(2 * reach + 84, widest([label], 12) + 12)
+    width = max(2 * reach + 84, svg.widest([label], 12) + 12)
     x, y, r = width / 2, 22 + reach, f"{reach:.1f}"
     circle = f"M{x - reach:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * reach:.1f} 0a{r} {r} 0 1 0 {-2 * reach:.1f} 0z"
-    parts = [path(circle, colours.RULE, 1, fill="#ffffff")]
+    parts = [svg.path(circle, colours.RULE, 1, fill="#ffffff")]
     for position in reversed(range(len(angles))):
         shade = colours.sequential(0.95 - 0.6 * position / max(len(angles) - 1, 1))
         parts.append(_arrow(x, y, reach, angles[position], shade))
@@ -123,7 +104,7 @@ def _arrow(x: float, y: float, reach: float, angle: float, colour: str) -> str:
         f"M{tip[0]:.2f} {tip[1]:.2f}L{base[0] - side * sin:.2f} {base[1] + side * cos:.2f}"
         f"L{base[0] + side * sin:.2f} {base[1] - side * cos:.2f}z"
     )
-    return path(f"M{x:.2f} {y:.2f}L{base[0]:.2f} {base[1]:.2f}", colour, 2) + path(head, fill=colour)
+    return svg.path(f"M{x:.2f} {y:.2f}L{base[0]:.2f} {base[1]:.2f}", colour, 2) + svg.path(head, fill=colour)
 
 
 # A transformer block
@@ -142,7 +123,7 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
     scale = scale_for(np.concatenate([array.ravel() for array in arrays]), signed=True)
     strip, apart = room(STRIP), max(room(STAGES_APART), 22.0)
     lines = [line for stage in lesson.stages for line in _name_lines(stage.name, 0.0)]
-    strip = max(strip, widest(lines, STAGE_NAME, bold=True) + 8 - apart)  # the names of neighbours do not touch
+    strip = max(strip, svg.widest(lines, STAGE_NAME, bold=True) + 8 - apart)  # the names of neighbours do not touch
     panels = [
         _strip(stage.vectors, lesson.words, scale, strip, number == 0) for number, stage in enumerate(lesson.stages)
     ]
@@ -162,14 +143,14 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
             parts.append(text(name, x + strip / 2, above - 13 + 16 * place, STAGE_NAME, anchor="middle", bold=True))
         if number:
             middle = above + tall / 2
-            parts.append(line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
-            parts.append(arrow_head(x - 4, middle, colours.MUTED))
+            parts.append(svg.line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
+            parts.append(svg.arrow_head(x - 4, middle, colours.MUTED))
     parts += _residuals(lesson.stages, left, above + tall, pitch, strip)
     if has_memory:
         parts += _memory(lesson, scale, left, pitch, above, strip)
     strips = Drawing(left + pitch * len(panels) - apart, above + tall + (62 if room(1.0) >= 0.6 else 54), tuple(parts))
     bar = colour_bar(scale, min(max(tall, room(80.0), 40.0), 150.0), "number")
-    body = beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
+    body = svg.beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
     count, width = lesson.stages[0].vectors.shape
     notes = [
         f"Each strip holds the vectors of all words, {count} × {width}: one row per word. "
@@ -223,9 +204,9 @@ def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch:
             f"C{start:.2f} {depth:.2f} {start + 20:.2f} {depth:.2f} {start + 40:.2f} {depth:.2f}"
             f"L{end - 40:.2f} {depth:.2f}C{end - 20:.2f} {depth:.2f} {end:.2f} {depth:.2f} {end:.2f} {below + 10:.2f}"
         )
-        parts.append(path(d, colours.ACCENT, 1.4))
+        parts.append(svg.path(d, colours.ACCENT, 1.4))
         tip = f"M{end:.2f} {below + 3:.2f}l-4 8h8z"
-        parts.append(path(tip, fill=colours.ACCENT))
+        parts.append(svg.path(tip, fill=colours.ACCENT))
         parts.append(text("+ residual", (start + end) / 2, depth + 13, 11, anchor="middle", fill=colours.ACCENT))
     return parts
 
@@ -240,8 +221,8 @@ def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above:
     return [
         text("context, encoded", x + strip / 2, 8, STAGE_NAME, anchor="middle", bold=True),
         context_strip.drawing.at(x - context_strip.left, top),
-        line(x + strip / 2, top + context_strip.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
-        path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
+        svg.line(x + strip / 2, top + context_strip.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
+        svg.path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
         text("keys, values", x + strip / 2 + 10, (top + context_strip.height + end) / 2, 11, fill=colours.MUTED),
     ]
 
@@ -273,32 +254,32 @@ def lookup(dictionary: Lookup, query: Any, temperature: float | None = None, **_
     used = dictionary.temperature_for(temperature)
     softmax = "softmax" if used == 1 else f"softmax(similarity / {used:g})" if used else "softmax, temperature → 0"
     names = ("key", "similarity", f"{softmax} = weight", "value")
-    least = [widest([name], SMALL) for name in names]
+    least = [svg.widest([name], SMALL) for name in names]
     apart = max(room(COLUMNS_APART), 14.0)
-    score_right = max(widest(keys, SIZE, bold=True), least[0]) + apart + max(widest(scores, SIZE), least[1])
+    score_right = max(svg.widest(keys, SIZE, bold=True), least[0]) + apart + max(svg.widest(scores, SIZE), least[1])
     bar_left = score_right + apart
     number_right = bar_left + max(room(BAR) + 48, least[2] + 10)
     bar, value_left = number_right - bar_left - 48, number_right + apart
-    width = max(value_left + max(widest(values, SIZE, bold=True), 60.0), room(460.0))
+    width = max(value_left + max(svg.widest(values, SIZE, bold=True), 60.0), room(460.0))
     ends = ((0, "start"), (score_right, "end"), (bar_left, "start"), (value_left, "start"))
     parts = [
         text(name, x, 8, SMALL, anchor=anchor, fill=colours.MUTED)
         for name, (x, anchor) in zip(names, ends, strict=True)
     ]
-    parts.append(line(0, 22, width, 22, colours.RULE))
+    parts.append(svg.line(0, 22, width, 22, colours.RULE))
     for index, (key, score, weight, value) in enumerate(zip(keys, scores, weights, values, strict=True)):
         y, first = 22 + ROW * (index + 0.6), weight == weights.max() > 0
         parts.append(text(key, 0, y, SIZE, bold=first))
         parts.append(text(score, score_right, y, SIZE, anchor="end"))
-        parts.append(rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
+        parts.append(svg.rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
         if weight * bar >= 0.5:
-            parts.append(rectangle(bar_left, y - 8, bar * weight, 16, colours.ACCENT, radius=2))
+            parts.append(svg.rectangle(bar_left, y - 8, bar * weight, 16, colours.ACCENT, radius=2))
         parts.append(text(printed_number(weight, 2), number_right, y, SIZE, anchor="end", bold=first))
         parts.append(text(value, value_left, y, SIZE, bold=first))
     height, left = 22 + ROW * len(keys) + 6, len(dictionary) - len(keys)
     note = [f"{left:,} keys with smaller weights are not drawn."] if left else []
     result = _one_line(answer.value)
-    below = titled(f"z = {result}", note, width, size=15)
+    below = svg.titled(f"z = {result}", note, width, size=15)
     body = Drawing(width, height + below.height - 2, (*parts, below.at(0, height + 10)))
     equal = f"Hard look-up, key = query: {_one_line(hard.value)}." if hard.found else "Hard look-up: no key equals it."
     soft = "Soft look-up: every key counts, by its similarity to the query; weights sum to 1."
@@ -354,7 +335,10 @@ def fixed_and_computed(
         side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
         drawn = with_bar(weights_panel(weights, scale, side, 12, titles=("query", "key")), scale, "weight", 130)
         sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
-        columns += [named(with_bar(left, fixed_scale, "weight", 130), f"Input {number}"), named(drawn, sentence)]
+        columns += [
+            svg.named(with_bar(left, fixed_scale, "weight", 130), f"Input {number}"),
+            svg.named(drawn, sentence),
+        ]
         query, key, weight = largest_weight(weights)
         captions.append(f"Attention on the {name} input gives its largest weight, {weight}, from {query} to {key}.")
     wide = [max(drawing.width for drawing in columns[side::2]) for side in (0, 1)]
@@ -362,8 +346,8 @@ def fixed_and_computed(
     part = f" Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
     learned = f"Learned once: the same matrix for every input, whatever the words.{part * (shown.shape != array.shape)}"
     computed = f"Computed from the words: a different matrix for every input{of_head}."
-    headings = [titled("Feed-forward", [learned], wide[0], 16), titled("Attention", [computed], wide[1], 16)]
-    body = grid([*headings, *columns], 2, room(28))
+    headings = [svg.titled("Feed-forward", [learned], wide[0], 16), svg.titled("Attention", [computed], wide[1], 16)]
+    body = svg.grid([*headings, *columns], 2, room(28))
     return framed("Fixed weights and computed weights", [], body, " ".join(captions))
 
 
@@ -402,7 +386,7 @@ def heads_and_filters(
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
     left = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
-        [named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
+        [svg.named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
         colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip
     two = _multiples(
@@ -410,7 +394,7 @@ def heads_and_filters(
         [_filter(part, labels, term_scale, side, taps // 2, f"filter {number}") for number, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
-    body = below([left, two], room(40)) if left.width + two.width > WIDEST else beside([left, two], room(72))
+    body = svg.below([left, two], room(40)) if left.width + two.width > WIDEST else svg.beside([left, two], room(72))
     captions = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
     for head in heads:
         query, key, weight = largest_weight(head)
@@ -436,10 +420,10 @@ def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, re
         text("sum", x + strip.width / 2, matrix.top + matrix.height + 10, 11, anchor="middle", fill=colours.MUTED)
     )
     wide = max(matrix.drawing.width, x + strip.width)
-    return named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
+    return svg.named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
 
 
 def _multiples(name: str, note: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
     """Panels in rows, with a heading above and the colour bar on the right."""
-    maps = beside([grid(panels, across, room(GAP)), bar], room(24), [0.0, 24.0])
-    return below([titled(name, [note], max(maps.width, room(300.0)), size=16), maps], 8)
+    maps = svg.beside([svg.grid(panels, across, room(GAP)), bar], room(24), [0.0, 24.0])
+    return svg.below([svg.titled(name, [note], max(maps.width, room(300.0)), size=16), maps], 8)

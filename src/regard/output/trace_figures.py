@@ -8,24 +8,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard import validate
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers
-from regard.output.svg import (
-    Drawing,
-    FigureOptions,
-    Svg,
-    arrow_head,
-    curve,
-    framed,
-    least_type,
-    line,
-    rectangle,
-    room,
-    sized,
-    text,
-    widest,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.output.table_formats import parts_of, shortened
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
@@ -54,7 +40,7 @@ def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, **_opt
     pitch = min(room(64.0), max(room(560.0) / size, room(1.25)))
     labels = [f"q of {words[0]}", f"k of {words[1]}", "q_i · k_i"]
     labels = [fitted(label, 200, LABEL, bold=True) for label in labels]
-    left = widest(labels, LABEL, bold=True) + 20
+    left = svg.widest(labels, LABEL, bold=True) + 20
     width = max(left + pitch * size + 16, room(420.0))
 
     strips = [
@@ -93,12 +79,12 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
         colour = QUIET if quiet else POSITIVE if number >= 0 else NEGATIVE
         top = zero - tall if number >= 0 else zero
         if tall:
-            parts.append(rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{index + 1}: {shown[index]}"))
+            parts.append(svg.rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{index + 1}: {shown[index]}"))
         if size:
             y = top - size * 0.75 if number >= 0 else zero + tall + size * 0.75
             ink = colours.MUTED if quiet else colours.INK
             parts.append(text(shown[index], x, y, size, anchor="middle", fill=ink))
-    parts.append(line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
+    parts.append(svg.line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
     return Drawing(left + pitch * len(numbers), height, tuple(parts))
 
 
@@ -209,36 +195,38 @@ class _Flow:
         self.output = _vector(outputs[row], max(2, digits_for(outputs[row])))
         self.headings, self.rows = headings, rows
         self.words = [fitted(printable(entry.word), max(room(140), 60.0), SIZE) for entry in rows]
-        card = max(text_width(self.word, SIZE, bold=True), widest([self.query, "query q"], SMALL)) + 24
-        keys = max(widest(self.words, SIZE), widest([entry.key for entry in rows], SMALL), 40.0) + 24
+        card = max(text_width(self.word, SIZE, bold=True), svg.widest([self.query, "query q"], SMALL)) + 24
+        keys = max(svg.widest(self.words, SIZE), svg.widest([entry.key for entry in rows], SMALL), 40.0) + 24
         self.card = card
         self.key_left = card + max(room(84), 20.0)
         self.key_right = self.key_left + keys
         self.stage_ends = []  # right edge of each column of numbers
         x = self.key_right
         for number, name in enumerate(headings):
-            x += max(widest([entry.stages[number] for entry in rows], SIZE), widest([name], SMALL)) + max(room(22), 9.0)
+            x += max(svg.widest([entry.stages[number] for entry in rows], SIZE), svg.widest([name], SMALL)) + max(
+                room(22), 9.0
+            )
             self.stage_ends.append(x)
         self.bar_left = x + max(room(26), 14.0)
-        self.bar_right = self.bar_left + max(room(96), 64.0, widest(["softmax = weight"], SMALL) - 8)
+        self.bar_right = self.bar_left + max(room(96), 64.0, svg.widest(["softmax = weight"], SMALL) - 8)
         self.value_left = self.bar_right + max(room(84), 22.0)
-        self.value_right = self.value_left + max(widest([entry.value for entry in rows], SMALL), 50.0) + 20
+        self.value_right = self.value_left + max(svg.widest([entry.value for entry in rows], SMALL), 50.0) + 20
         self.sum_left = self.value_right + max(room(120), 28.0)
-        self.width = self.sum_left + widest([self.output, "Σ weight · v"], SMALL) + 24
+        self.width = self.sum_left + svg.widest([self.output, "Σ weight · v"], SMALL) + 24
         self.first = 34 + ROW / 2
         self.middle = self.first + ROW * (len(rows) - 1) / 2
 
     def draw(self) -> Drawing:
         ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
         parts = self._headings()
-        parts += [curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
-        parts += [*(arrow_head(self.key_left, y, "#9aa3b0") for y in ends), *self._ribbons()]
+        parts += [svg.curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
+        parts += [*(svg.arrow_head(self.key_left, y, "#9aa3b0") for y in ends), *self._ribbons()]
         for number, entry in enumerate(self.rows):
             parts += self._row(entry, self.words[number], self.first + ROW * number)
         for x, wide, word, numbers in (
             (0, self.card, self.word, self.query), (self.sum_left, self.width - self.sum_left, "sum", self.output),
         ):  # fmt: skip
-            box = rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=8)
+            box = svg.rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=8)
             parts.append(box)
             parts.append(text(word, x + wide / 2, self.middle - 9, SIZE, anchor="middle", bold=True))
             parts.append(text(numbers, x + wide / 2, self.middle + 11, SMALL, anchor="middle"))
@@ -253,7 +241,7 @@ class _Flow:
             ("Σ weight · v", (self.sum_left + self.width) / 2, "middle"),
         ]  # fmt: skip
         parts = [text(name, x, 8, SMALL, anchor=anchor, fill=colours.MUTED) for name, x, anchor in headings]
-        return [*parts, line(0, 24, self.width, 24, colours.RULE)]
+        return [*parts, svg.line(0, 24, self.width, 24, colours.RULE)]
 
     def _ribbons(self) -> list[str]:
         """Bands from softmax through the values into the sum, as wide as the weights, stacked at the sum."""
@@ -263,8 +251,8 @@ class _Flow:
             if thick >= 0.05:
                 colour = colours.sequential(0.35 + 0.5 * entry.weight)
                 end = arrives + thick / 2
-                parts.append(curve(self.bar_right + 12, y, self.value_left, y, colour, thick, 0.85))
-                parts.append(curve(self.value_right, y, self.sum_left, end, colour, thick, 0.85))
+                parts.append(svg.curve(self.bar_right + 12, y, self.value_left, y, colour, thick, 0.85))
+                parts.append(svg.curve(self.value_right, y, self.sum_left, end, colour, thick, 0.85))
             arrives += thick
         return parts
 
@@ -272,21 +260,21 @@ class _Flow:
         ink = colours.INK if entry.seen else colours.MUTED
         middle = (self.key_left + self.key_right) / 2
         wide = self.key_right - self.key_left
-        parts = [rectangle(self.key_left, y - 18, wide, 36, "#ffffff", stroke=colours.RULE, radius=6)]
+        parts = [svg.rectangle(self.key_left, y - 18, wide, 36, "#ffffff", stroke=colours.RULE, radius=6)]
         parts.append(text(word, middle, y - 7 if entry.key else y, SIZE, anchor="middle", fill=ink))
         if entry.key:
             parts.append(text(entry.key, middle, y + 9, SMALL, anchor="middle", fill=colours.MUTED))
         for number, x in zip(entry.stages, self.stage_ends, strict=True):
             parts.append(text(number, x, y, SIZE, anchor="end", fill=ink))
         room = self.bar_right - self.bar_left - 44
-        parts.append(rectangle(self.bar_left, y - 7, room, 14, colours.HIDDEN, radius=2))
+        parts.append(svg.rectangle(self.bar_left, y - 7, room, 14, colours.HIDDEN, radius=2))
         if entry.weight > 0:
-            parts.append(rectangle(self.bar_left, y - 7, room * min(entry.weight, 1), 14, colours.ACCENT, radius=2))
+            parts.append(svg.rectangle(self.bar_left, y - 7, room * min(entry.weight, 1), 14, colours.ACCENT, radius=2))
         shown = printed_number(entry.weight, 2) if entry.seen else ""
         parts.append(text(shown, self.bar_right + 4, y, SIZE, anchor="end", fill=ink, bold=entry.weight >= 0.005))
         if entry.value:
             wide = self.value_right - self.value_left
-            parts.append(rectangle(self.value_left, y - 12, wide, 24, "#ffffff", stroke=colours.RULE, radius=6))
+            parts.append(svg.rectangle(self.value_left, y - 12, wide, 24, "#ffffff", stroke=colours.RULE, radius=6))
             middle = (self.value_left + self.value_right) / 2
             parts.append(text(entry.value, middle, y, SMALL, anchor="middle", fill=ink))
         return parts

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard import arrays, errors, validate
 from regard.attention import Attention
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import printable
 from regard.output.panel import (
     LINE,
@@ -26,24 +26,7 @@ from regard.output.panel import (
     scale_for,
     with_bar,
 )
-from regard.output.svg import (
-    Drawing,
-    FigureOptions,
-    Svg,
-    arrow_head,
-    below,
-    beside,
-    framed,
-    grid,
-    least_type,
-    line,
-    path,
-    rectangle,
-    room,
-    sized,
-    text,
-    titled,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 from regard.trace import Trace
 from regard.trace.steps import Projection
@@ -306,8 +289,8 @@ def heads(
     if room(1.0) >= 0.8:  # on a slide, concatenate and W_O are a figure of their own: `product`
         after = _after(subject, shapes)
     if after:
-        rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
-        body = below([body, rule, after], 18)
+        rule = Drawing(0, 1, (svg.line(0, 0, max(body.width, after.width), 0, colours.RULE),))
+        body = svg.below([body, rule, after], 18)
     first = f"The first {len(shown)} of {count} heads" if count > len(shown) else f"{count} heads"
     notes = [
         "Rows: queries. Columns: the keys they attend to. One colour scale for all heads.",
@@ -337,7 +320,7 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
         width = max(drawn.drawing.width, drawn.left + 64.0)
         maps.append(Drawing(width, HEAD * 1.6 + drawn.drawing.height, (name, drawn.drawing.at(0, HEAD * 1.6))))
     bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
-    return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
+    return svg.beside([svg.grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
 
 
 # Below the heads
@@ -358,8 +341,8 @@ def _after(subject: Any, shapes: Shapes | None) -> Drawing | None:
     if shapes is None:
         return None
     drawn = drawn or _boxes(shapes)
-    heading = titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
-    return below([heading, drawn], 6)
+    heading = svg.titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
+    return svg.below([heading, drawn], 6)
 
 
 def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -> Drawing:
@@ -391,7 +374,7 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     gap = Drawing(12, 0, ())
     drops = [0.0] * 6 + [top - 22 + max(0.0, (tall - 120) / 2)] * 2
     apart = [Drawing(bar.width + 22, bar.height, bar.parts) for bar in bars]
-    return beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
+    return svg.beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
 
 
 def _named_matrix(one: Panel, name: str, tall: float, heads: int) -> Drawing:
@@ -409,7 +392,7 @@ def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
     for head in range(count):
         start, end = left + wide * head + 1.5, left + wide * (head + 1) - 2.5
         y = top - 6
-        parts.append(path(f"M{start:.2f} {y + 3:.2f}V{y:.2f}H{end:.2f}V{y + 3:.2f}", colours.MUTED, 1))
+        parts.append(svg.path(f"M{start:.2f} {y + 3:.2f}V{y:.2f}H{end:.2f}V{y + 3:.2f}", colours.MUTED, 1))
         if head % math.ceil(18 / wide) == 0:
             name = f"head {head}" if wide >= 44 else str(head)
             parts.append(text(name, (start + end) / 2, y - 9, 11, anchor="middle", fill=colours.MUTED))
@@ -425,10 +408,10 @@ def _boxes(shapes: Shapes) -> Drawing:
     box, between, height = 132.0, 34.0, 52.0
     for number, (name, shape) in enumerate(names):
         x = (box + between) * number
-        parts.append(rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
+        parts.append(svg.rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
         parts.append(text(name, x + box / 2, height / 2 - 9, 14, anchor="middle", bold=True))
         parts.append(text(shape, x + box / 2, height / 2 + 11, 12, anchor="middle", fill=colours.MUTED))
         if number:
-            parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
-            parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
+            parts.append(svg.line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
+            parts.append(svg.arrow_head(x - 2, height / 2, colours.MUTED))
     return Drawing(len(names) * (box + between) - between, height, tuple(parts))
