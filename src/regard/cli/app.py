@@ -8,13 +8,12 @@ import typer
 
 from regard import examples as stored
 from regard.cli import (
-    attribute,
+    attribution,
     documents,
     exercises,
     heads,
     lessons,
     models,
-    recipe,
     see,
     steps,
     studio,
@@ -67,8 +66,10 @@ app = group(
     epilog=EXIT_CODES,
     pretty_exceptions_enable=False,
 )  # fmt: skip
-for _name, _group in (("heads", heads), ("attribute", attribute), ("recipe", recipe), ("models", models)):
-    app.add_typer(_group.app, name=_name)
+for _name, _group in (
+    ("heads", heads.app), ("attribute", attribution.attribute), ("recipe", attribution.recipe), ("models", models.app),
+):  # fmt: skip
+    app.add_typer(_group, name=_name)
 
 
 def _print_version(wanted: bool) -> None:
