@@ -93,18 +93,14 @@ def task_settings(
 
 def library() -> Any:
     """The package `regard.training`, or an error that says what to install."""
-    if _is_busy():
+    # Whether other programs have kept half of the cores or more busy during the last minute.
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         for name, value in BUSY_SPINS.items():
             os.environ.setdefault(name, value)
     require("Training", "torch", "safetensors")
     from regard import training
 
     return training
-
-
-def _is_busy() -> bool:
-    """Whether other programs have kept half of the cores or more busy during the last minute."""
-    return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 
 @contextmanager

@@ -89,9 +89,12 @@ def panel(
         for index, label in enumerate(row_labels)
         if label
     ]
+    lift = label_size * 0.45 * math.cos(math.radians(turn))
     parts += [
-        _column_label(label, left + cell[0] * (index + 0.5), top, label_size, turn)
-        for index, label in enumerate(column_labels)
+        text(label, x, top - 4 - lift, label_size, turn=turn)
+        if turn
+        else text(label, x, top - 6 - label_size / 2, label_size, anchor="middle")
+        for label, x in ((label, left + cell[0] * (index + 0.5)) for index, label in enumerate(column_labels))
         if label
     ]
     if row_title:
@@ -228,13 +231,6 @@ def _room_above(labels: list[str], pitch: float, size: float, turn: float) -> tu
         if label
     ]
     return height, max(0.0, max(reach) - pitch * len(labels)) if turn == -45 else 0.0
-
-
-def _column_label(label: str, x: float, top: float, size: float, turn: float) -> str:
-    if not turn:
-        return text(label, x, top - 6 - size / 2, size, anchor="middle")
-    lift = size * 0.45 * math.cos(math.radians(turn))
-    return text(label, x, top - 4 - lift, size, turn=turn)
 
 
 def _title(name: str, x: float, y: float, size: float, turn: float) -> str:

@@ -22,7 +22,6 @@ from regard.heads.sentence_relations import TaggedSentence, answer_in, said_of_a
 from regard.output import html, table_formats, text
 from regard.output.characters import printable, printable_lines
 from regard.output.files import Format, file_of
-from regard.output.panel import Booleans
 from regard.output.svg import Svg
 from regard.output.trace_figures import flow
 from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, WeightMatrix, heads, heat_map
@@ -243,24 +242,20 @@ def report(
     """
     answer = None if relation is None else answer_in(reading, relation, query)
     shown = sight(reading, query, layer, head, answer)
-    if beside is not None and reading.reader is None:
-        raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
-    other = None if beside is None or reading.reader is None else reading.reader.read(beside)
-    more = [] if other is None else [_moved(shown, other)]
+    other, more = None, []
+    if beside is not None:
+        if reading.reader is None:
+            raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
+        other, spelling = reading.reader.read(beside), reading.words[shown.query].text
+        alike = [number for number, word in enumerate(other.words) if word.text.casefold() == spelling.casefold()]
+        if not alike:
+            raise OptionError(
+                f"--beside: the other text has no word {spelling!r}. Choose one that both have, with --query WORD."
+            )
+        more = [reading.moved(shown.query, other, alike[0])]
     is_place = any(choice is not None for choice in (query, layer, head, relation))
     all_heads = layer is not None and head is None
     return SeeReport(shown, seconds, all_heads, more, {**(kept or {}), "beside": other}, is_place)
-
-
-def _moved(shown: Sight, other: Reading) -> Table:
-    """How far the shown word's vector moves in another text; the word there is spelled alike."""
-    spelling = shown.reading.words[shown.query].text
-    alike = [number for number, word in enumerate(other.words) if word.text.casefold() == spelling.casefold()]
-    if not alike:
-        raise OptionError(
-            f"--beside: the other text has no word {spelling!r}. Choose one that both have, with --query WORD."
-        )
-    return shown.reading.moved(shown.query, other, alike[0])
 
 
 def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ()) -> str:
@@ -344,18 +339,12 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     note = ""
     if pooled:
         note = f"{len(words):,} words, pooled: the mean weight of a row's tokens on all words of the column"
-    hidden = None if pooled else _hidden(attention, edges)
+    hidden = None
+    if not pooled and attention.mask is not None and attention.shape[0] <= 8 * MOST_CELLS:
+        # Where all tokens of a key word are masked for all tokens of a query word.
+        by_key = np.logical_and.reduceat(np.isneginf(numpy_of(attention.masked[...])), edges[:-1], axis=1)
+        hidden = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
     return WeightMatrix(array, labels, labels, hidden, head, reading.heads, note, reading.source(layer))
-
-
-def _hidden(attention: Any, edges: Any) -> Booleans | None:
-    """Where all tokens of a key word are masked for all tokens of a query word."""
-    if attention.mask is None or attention.shape[0] > 8 * MOST_CELLS:
-        return None
-    forbidden = np.isneginf(numpy_of(attention.masked[...]))
-    by_key = np.logical_and.reduceat(forbidden, edges[:-1], axis=1)
-    hidden: Booleans = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
-    return hidden
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -364,10 +364,13 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
         )
     )
     tall = max(matrix_panel.height for matrix_panel in (first, second, third))
-    drawn = [
-        _named_matrix(matrix_panel, name, tall, trace.heads if name == "concatenated" else 0)
-        for matrix_panel, name in ((first, "concatenated"), (second, "W_O"), (third, "output"))
-    ]
+    drawn = []  # each in the middle of the height, its name above it; above the concatenated vectors their heads
+    for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
+        y, heads = 46 + (tall - one.height) / 2, trace.heads if name == "concatenated" else 0
+        parts = [one.drawing.at(0, y - one.top)]
+        parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
+        parts += _brackets(heads, one.left, y, one.width) if heads else []
+        drawn.append(Drawing(one.left + one.width, 46 + tall, tuple(parts)))
     top = drawn[0].height - tall
     signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]
     bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")
@@ -375,15 +378,6 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     drops = [0.0] * 6 + [top - 22 + max(0.0, (tall - 120) / 2)] * 2
     apart = [Drawing(bar.width + 22, bar.height, bar.parts) for bar in bars]
     return svg.beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
-
-
-def _named_matrix(one: Panel, name: str, tall: float, heads: int) -> Drawing:
-    """A matrix in the middle of a height, its name above it, and above the concatenated vectors their heads."""
-    y = 46 + (tall - one.height) / 2
-    parts = [one.drawing.at(0, y - one.top)]
-    parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
-    parts += _brackets(heads, one.left, y, one.width) if heads else []
-    return Drawing(one.left + one.width, 46 + tall, tuple(parts))
 
 
 def _brackets(count: int, left: float, top: float, width: float) -> list[str]:

@@ -104,8 +104,10 @@ class Guard:
         headers, application = _headers(scope), self.application
         # The page itself and the viewer's modules are public: a browser requests them without the key.
         is_page = scope["method"] in SAFE_METHODS and (scope["path"] == "/" or scope["path"].startswith("/web/"))
+        host = _host_name(headers.get("host", ""))
         try:
-            self._check_host(headers)
+            if host not in self.hosts and not (self.any_address and address_of(host)):  # against DNS rebinding
+                raise Refused(421, "Unknown host name.")
             self._check_site(scope, headers)
             if scope["path"] == SESSION and scope["method"] == "POST":
                 application = self._sign_in(headers)
@@ -122,12 +124,6 @@ class Guard:
             await send(message)
 
         await application(scope, receive, sending)
-
-    def _check_host(self, headers: dict[str, str]) -> None:
-        """Against DNS rebinding."""
-        name = _host_name(headers.get("host", ""))
-        if name not in self.hosts and not (self.any_address and _is_address(name)):
-            raise Refused(421, "Unknown host name.")
 
     def _check_site(self, scope: Scope, headers: dict[str, str]) -> None:
         """Against cross-site requests: only the start page may be opened from elsewhere."""
@@ -181,12 +177,12 @@ def _host_name(host: str) -> str:
     return match["name"].strip("[]").lower() if match else ""
 
 
-def _is_address(name: str) -> bool:
+def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is named by, if it is."""
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _same(one: str, other: str) -> bool:

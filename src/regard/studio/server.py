@@ -140,7 +140,8 @@ class Studio:
             self.jobs.tidy()
             if self.readings.has_closed and not self.workers.busy and not self.jobs.running:
                 self.readings.has_closed = False
-                await asyncio.to_thread(_return_memory)
+                gc.collect()
+                await asyncio.to_thread(release)  # the free list of large arrays holds up to 512 MB of closed readings
 
     def close(self) -> None:
         """Cancel all work."""
@@ -457,12 +458,6 @@ def _failed(_request: Request, problem: Exception) -> Response:
         return Response(status_code=499)
     logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)
     return _reply({"error": f"Internal error: {type(problem).__name__}."}, 500)
-
-
-def _return_memory() -> None:
-    """Return the memory of closed readings to the system: the free list of large arrays holds up to 512 MB of it."""
-    gc.collect()
-    release()
 
 
 # The page, and the viewer's own files

@@ -37,7 +37,13 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> 
     pieces: list[bytes] = []
     offset = 0
     for name, array in (arrays or {}).items():
-        kind, stored = _portable(numpy_of(array))
+        stored = numpy_of(array)
+        kind = stored.dtype.str.lstrip("<>|=")
+        kind = _NARROWED.get(kind, kind)
+        if kind not in DTYPES:
+            raise errors.unsupported_dtype("arrays", stored.dtype)
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(stored, DTYPES[kind]).reshape(stored.shape)
         offsets[name] = {"dtype": kind, "shape": list(stored.shape), "offset": offset}
         padding = -stored.nbytes % ALIGNMENT
         pieces += [stored.tobytes(), b"\0" * padding]
@@ -56,15 +62,6 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         array = np.frombuffer(frame, DTYPES[span["dtype"]], math.prod(span["shape"]), body + span["offset"])
         arrays[name] = array.reshape(span["shape"])
     return header, arrays
-
-
-def _portable(array: NDArray[Any]) -> tuple[str, NDArray[Any]]:
-    kind = array.dtype.str.lstrip("<>|=")
-    kind = _NARROWED.get(kind, kind)
-    if kind not in DTYPES:
-        raise errors.unsupported_dtype("arrays", array.dtype)
-    with np.errstate(over="ignore"):
-        return kind, np.ascontiguousarray(array, DTYPES[kind]).reshape(array.shape)
 
 
 def json_bytes(header: Mapping[str, Any]) -> bytes:

@@ -155,13 +155,14 @@ class Head:
             if pool in self.cells:
                 return
             cells = np.empty((len(self.row_edges) - 1, len(self.column_edges) - 1), np.float32)
-            for first, last in _cell_runs(self.row_edges, max(1, BLOCK // self.keys)):
+            edges, rows, last = self.row_edges, max(1, BLOCK // self.keys), 0
+            while last < len(cells):  # runs of cells that cover about so many rows
+                first, last = last, max(last + 1, int(np.searchsorted(edges, edges[last] + rows, "right")) - 1)
                 stop()
                 turns.wait(stop)
-                edges = self.row_edges[first : last + 1]
-                if not self._known[edges[0] : edges[-1]].all():
-                    self._learn(int(edges[0]), int(edges[-1]))
-                cells[first:last] = self._sums(edges, self.column_edges, pool)
+                if not self._known[edges[first] : edges[last]].all():
+                    self._learn(int(edges[first]), int(edges[last]))
+                cells[first:last] = self._sums(edges[first : last + 1], self.column_edges, pool)
                 self.progress[pool] = last / len(cells)
             self.cells = {**self.cells, pool: cells}
         finally:
@@ -225,15 +226,6 @@ class Turns:
         while self._looking:
             time.sleep(0.005)
             stop()
-
-
-def _cell_runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:
-    """Runs of cells covering about this many rows."""
-    first = 0
-    while first < len(edges) - 1:
-        last = max(first + 1, int(np.searchsorted(edges, edges[first] + rows, "right")) - 1)
-        yield first, last
-        first = last
 
 
 def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:

@@ -13,6 +13,7 @@ import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from html import escape
 from itertools import chain
@@ -134,8 +135,15 @@ def _stored_model(reader: Any) -> Iterator[tuple[Iterator[str], Iterator[str]]]:
     with TemporaryDirectory() as folder:
         manifest = json.loads(web_model.write(reader, folder).read_bytes())
         stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
-        files = chain.from_iterable(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored)
-        yield _model_blocks({"manifest": manifest}), files
+
+        def files() -> Iterator[str]:
+            """The files in parts, which a browser holds as strings."""
+            for name in stored:
+                with Path(folder, manifest[name]["file"]).open("rb") as file:
+                    for number, part in enumerate(iter(partial(file.read, FILE_PART), b"")):
+                        yield block(f"{name}-{number}", part)
+
+        yield _model_blocks({"manifest": manifest}), files()
 
 
 def document(
@@ -196,13 +204,6 @@ def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
     """What the page knows of its model, and the script that runs it."""
     yield block("worker", bundle.script(WORKER).encode())
     yield block("model", frames.pack(dict(about)))
-
-
-def _file_blocks(name: str, path: Path) -> Iterator[str]:
-    """A file in parts, which a browser holds as strings."""
-    with path.open("rb") as file:
-        for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
-            yield block(f"{name}-{number}", part)
 
 
 def _head(

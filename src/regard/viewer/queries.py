@@ -219,18 +219,25 @@ class Answers:
         if is_long(self.reading):
             arrays, sampled = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
             return {"sampled": sampled, "heads": heads}, arrays
-        of_tokens = token_statistics(self.reading, asked.attention)
-        return {"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()}
+        arrays = {
+            "received": numpy_of(asked.attention.column_sums())[heads],
+            "entropy": numpy_of(asked.attention.entropy())[heads],
+            "distance": distance(self.reading, asked.attention)[heads],
+        }
+        return {"sampled": None, "heads": heads}, arrays
 
     def _links(self, asked: _Parameters, stop: Stop) -> Parts:
         values, attention, heads = asked.given, asked.attention, asked.heads
         count = params.count("count", values.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", values.get("itself"), False)
         aside = () if params.switch("sinks", values.get("sinks"), True) else self.reading.sinks
-        blocks, sampled = query_blocks(self.reading), None
+        queries, best, sampled = self.reading.queries, [], None
+        step = max(1, BLOCK // max(len(self.reading.tokens), 1))  # blocks bound the memory of their weights
+        blocks: list[Any] = [
+            np.arange(start, min(start + step, len(queries))) for start in range(0, len(queries), step)
+        ]
         if is_long(self.reading):
             blocks, sampled = long_texts.sampled_blocks(self.reading)
-        queries, best = self.reading.queries, []
         for block in blocks:
             stop()
             rows = mean_over_heads(attention, heads, block)
@@ -409,21 +416,6 @@ def distance(reading: Reading, attention: Attention) -> Floats:
     """Mean distance of each query's attention, (head, query); NaN where queries are not among the keys."""
     among = isinstance(reading.queries, range)
     return numpy_of(attention.distance()) if among else np.full(attention.shape[:2], np.nan)
-
-
-def token_statistics(reading: Reading, attention: Attention) -> dict[str, Floats]:
-    """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
-    return {
-        "received": numpy_of(attention.column_sums()),
-        "entropy": numpy_of(attention.entropy()),
-        "distance": distance(reading, attention),
-    }
-
-
-def query_blocks(reading: Reading) -> list[Any]:
-    """All queries, in blocks that bound the memory of their weights."""
-    count, step = len(reading.queries), max(1, BLOCK // max(len(reading.tokens), 1))
-    return [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 # What can be shown instead of one head's weights: ‖weight · v · W_O‖, the mean over all layers and heads, rollout.
