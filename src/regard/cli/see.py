@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,11 +91,13 @@ def generate(
       regard generate "Once upon a time" --tokens 40 --out story.html
       regard generate "Once upon a time" --query time --layer 4 --head 7
     """
+    from regard.models.progress import steps
+
     name, written = model or CAUSAL, text_argument("generate", text, file)
     started = time.perf_counter()
-    reader = open_model(name)
-    with terminal.progress(f"{name} writes", tokens) as advance:
-        reading = reader.generate(written, tokens, on_token=lambda _piece: advance())
+    reader, done = open_model(name), itertools.count(1)
+    with steps(f"{name} writes", tokens) as advance:
+        reading = reader.generate(written, tokens, on_token=lambda _piece: advance(next(done)))
     _publish(reading, time.perf_counter() - started, query, layer, head, output)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,19 +76,6 @@ def raw(content: str | bytes) -> None:
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()
-
-
-@contextmanager
-def progress(what: str, steps: int, *, every: float | None = None) -> Iterator[Callable[[], None]]:
-    """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal.
-
-    every  seconds after which a line says how far it is and how long it will take, elsewhere
-    """
-    from regard.models.progress import steps as bar
-
-    done = itertools.count(1)
-    with bar(what, steps, every=every) as advance:
-        yield lambda: advance(next(done))
 
 
 def remark(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -158,6 +159,7 @@ def compare(
     """
     of_task, of_recipe = task_settings(changes, ("batch", "rate", "width"), steps)
     library()
+    from regard.models import progress
     from regard.output import figure
     from regard.training import compare as comparison
 
@@ -166,8 +168,10 @@ def compare(
     recipe = replace(recipe, **of_recipe)
     names = network or every
     terminal.remark(f"Training {count(len(names), 'network')}, {count(seeds, 'seed')} each, {recipe.steps:,} steps.")
-    with terminal.progress("Training", len(names) * seeds * recipe.steps, every=SAYS_EVERY) as advance:
+    done = itertools.count(1)
+    with progress.steps("Training", len(names) * seeds * recipe.steps, every=SAYS_EVERY) as advance:
         compared = comparison.compare(
-            chosen, recipe, networks=names, seeds=range(seeds), width=width, zoology=zoology, on_step=advance
-        )
+            chosen, recipe, networks=names, seeds=range(seeds), width=width, zoology=zoology,
+            on_step=lambda: advance(next(done)),
+        )  # fmt: skip
     output.publish(compared.tables(), lambda: figure.comparison(compared))

@@ -102,7 +102,10 @@ def charts(
 def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
     wide, axis = room(PLOT[0]), chart.axis
     top = NAME * 1.4 + LABEL * 1.4 + 10
-    xs = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
+    logs = [math.log2(size) if is_log else size for size in sizes]
+    low, span = min(logs), max(logs) - min(logs)
+    shares = [(at - low) / span if span else 0.5 for at in logs]  # a single size is in the middle
+    xs = [left + INSET + (wide - INSET) * share for share in shares]
     parts = [text(chart.name, left, NAME * 0.6, NAME, bold=True)]
     parts.append(text(chart.what, left, NAME * 1.95, LABEL, fill=colours.MUTED))
     for tick, shown in zip(axis.ticks, chart.ticks, strict=True):
@@ -181,13 +184,6 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
         placed[index] = min(placed[index], limit)
         limit = placed[index] - LABEL_PITCH
     return placed
-
-
-def _along(sizes: Sequence[int], is_log: bool) -> list[float]:
-    """The places of sizes on the horizontal axis, from 0 to 1; a single size is in the middle."""
-    logs = [math.log2(size) if is_log else size for size in sizes]
-    low, high = min(logs), max(logs)
-    return [(at - low) / (high - low) if high > low else 0.5 for at in logs]
 
 
 def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> list[str]:
@@ -336,7 +332,9 @@ def comparison(result: Comparison, **_options: Unpack[FigureOptions]) -> Svg:
 @sized
 def training(record: Record, **_options: Unpack[FigureOptions]) -> Svg:
     """Test loss and accuracy over the steps, and for each relation the accuracy of the best head at the end."""
-    snapshots = [record.snapshots[index] for index in _spread(len(record.snapshots))]
+    last = len(record.snapshots) - 1
+    step = max(1, math.ceil(last / (MOST_POINTS - 1)))  # evenly spread, the first and the last among them
+    snapshots = [record.snapshots[index] for index in sorted({*range(0, last + 1, step), last})]
     steps = [snapshot.step for snapshot in snapshots]
     loss = np.array([snapshot.test_loss for snapshot in snapshots])
     best = record.snapshots[-1].best_heads()
@@ -357,13 +355,7 @@ def training(record: Record, **_options: Unpack[FigureOptions]) -> Svg:
         *([Chart("Heads", "largest weight on the right key", heads, shares)] if heads else []),
     ]
     notes = ["Heads are named layer.head, counted from 0; for each relation, the best one at the end."] if heads else []
-    last = record.snapshots[-1]
-    described = f"Line charts over {last.step:,} training steps. At the end: {last}."
+    end = record.snapshots[-1]
+    described = f"Line charts over {end.step:,} training steps. At the end: {end}."
     body = charts(shown, steps, along="step", is_log=False)
     return framed(f"Training on {printable(record.task)}", notes, body, described, gap=8)
-
-
-def _spread(count: int) -> list[int]:
-    """At most `MOST_POINTS` places, evenly spread, the first and the last among them."""
-    step = max(1, math.ceil((count - 1) / (MOST_POINTS - 1)))
-    return sorted({*range(0, count, step), count - 1})

@@ -83,7 +83,13 @@ def _circle(angles: Numbers, pair: int) -> Drawing:
     parts = [svg.path(circle, colours.RULE, 1, fill="#ffffff")]
     for position in reversed(range(len(angles))):
         shade = colours.sequential(0.95 - 0.6 * position / max(len(angles) - 1, 1))
-        parts.append(_arrow(x, y, reach, angles[position], shade))
+        # From the centre almost to the edge; angles grow counterclockwise, as in mathematics.
+        cos, sin = math.cos(angles[position]), -math.sin(angles[position])
+        (x1, y1), (x2, y2) = ((x + length * cos, y + length * sin) for length in (reach - 11, reach - 2))
+        head = (
+            f"M{x2:.2f} {y2:.2f}L{x1 - 4.5 * sin:.2f} {y1 + 4.5 * cos:.2f}L{x1 + 4.5 * sin:.2f} {y1 - 4.5 * cos:.2f}z"
+        )
+        parts.append(svg.path(f"M{x:.2f} {y:.2f}L{x1:.2f} {y1:.2f}", shade, 2) + svg.path(head, fill=shade))
     labelled: list[float] = []
     for position, angle in enumerate(angles):
         if all(math.cos(angle - other) <= math.cos(0.22 * RADIUS / reach) for other in labelled):  # no label on another
@@ -92,19 +98,6 @@ def _circle(angles: Numbers, pair: int) -> Drawing:
             parts.append(text(str(position), *at, 11, anchor="middle", fill=colours.MUTED))
     parts.append(text(label, x, y + reach + 32, 12, anchor="middle"))
     return Drawing(width, 2 * reach + 66, tuple(parts))
-
-
-def _arrow(x: float, y: float, reach: float, angle: float, colour: str) -> str:
-    """From the centre of a circle almost to its edge; angles grow counterclockwise, as in mathematics."""
-    cos, sin = math.cos(angle), -math.sin(angle)
-    tip = x + (reach - 2) * cos, y + (reach - 2) * sin
-    base = x + (reach - 11) * cos, y + (reach - 11) * sin
-    side = 4.5
-    head = (
-        f"M{tip[0]:.2f} {tip[1]:.2f}L{base[0] - side * sin:.2f} {base[1] + side * cos:.2f}"
-        f"L{base[0] + side * sin:.2f} {base[1] - side * cos:.2f}z"
-    )
-    return svg.path(f"M{x:.2f} {y:.2f}L{base[0]:.2f} {base[1]:.2f}", colour, 2) + svg.path(head, fill=colour)
 
 
 # A transformer block

@@ -82,8 +82,12 @@ def panel(
     width, height = cell[0] * len(columns), cell[1] * len(rows)
 
     parts = _cells(array, rows, columns, scale, cell, hidden, hint, (left, top))
-    if numbers:
-        parts += _numbers(array, scale, cell, hidden, digits, (left, top))
+    size = number_size(array, cell, digits) if numbers else 0.0
+    for (row, column), number in np.ndenumerate(array) if size else ():
+        if hidden is None or not hidden[row, column]:
+            ink = colours.ink_on(scale.colour(float(number)))
+            x, y = left + cell[0] * (column + 0.5) - 0.5, top + cell[1] * (row + 0.5) - 0.5
+            parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=ink))
     parts += [
         text(label, left - 8, top + cell[1] * (index + 0.5), label_size, anchor="end")
         for index, label in enumerate(row_labels)
@@ -185,23 +189,6 @@ def _cells(
             start += count
     if not gap:
         parts.append(rectangle(*corner, cell[0] * len(columns), cell[1] * len(rows), "none", stroke=colours.RULE))
-    return parts
-
-
-def _numbers(
-    array: Numbers, scale: Scale, cell: tuple[float, float], hidden: Booleans | None, digits: int,
-    corner: tuple[float, float],
-) -> list[str]:  # fmt: skip
-    size = number_size(array, cell, digits)
-    if not size:
-        return []
-    parts = []
-    for (row, column), number in np.ndenumerate(array):
-        if hidden is not None and hidden[row, column]:
-            continue
-        fill = colours.ink_on(scale.colour(float(number)))
-        x, y = corner[0] + cell[0] * (column + 0.5) - 0.5, corner[1] + cell[1] * (row + 0.5) - 0.5
-        parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=fill))
     return parts
 
 

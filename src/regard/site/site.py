@@ -127,14 +127,14 @@ def _write_documents(out: Path, header: Mapping[str, str], model: Model) -> set[
         text = path.read_text(encoding="utf-8")
 
         def address(written: str, source: PurePosixPath = source, target: str = target) -> str | None:
-            leads_to = _resolved(source, written)
+            leads_to = PurePosixPath(os.path.normpath(source.parent / written))
             return relative(target, _target(leads_to)) if _is_known(documents, leads_to) else None
 
         text, live = without_live(text)
         text, figures = with_figures(text) if source.suffix == ".md" else (text, [])
         found = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
         for written in found.targets:
-            leads_to = _resolved(source, written)
+            leads_to = PurePosixPath(os.path.normpath(source.parent / written))
             if leads_to not in seen and _is_known(documents, leads_to):
                 seen.add(leads_to)
                 waiting.append(leads_to)
@@ -153,10 +153,6 @@ def _documents() -> Path:
         if (folder / "index.md").is_file():
             return folder
     raise errors.Unsupported("The documentation is not part of this installation.\nRun `make site` in a checkout.")
-
-
-def _resolved(source: PurePosixPath, written: str) -> PurePosixPath:
-    return PurePosixPath(os.path.normpath(source.parent / written))
 
 
 def _is_known(documents: Path, source: PurePosixPath) -> bool:
