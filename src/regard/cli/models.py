@@ -58,20 +58,11 @@ def listing() -> Table:
 
     kept = {entry.name: entry for entry in store.all_kept()}
     rows = [
-        (
-            model_entry.name,
-            model_entry.what,
-            model_entry.licence,
-            _size(model_entry.size),
-            "yes" if model_entry.name in kept else "no",
-        )
-        for model_entry in store.CATALOGUE.values()
+        (entry.name, entry.what, entry.licence, _size(entry.size), "yes" if entry.name in kept else "no")
+        for entry in store.CATALOGUE.values()
     ]
-    rows += [
-        (entry.name, "from the hub", entry.licence, _size(entry.size), "yes")
-        for entry in kept.values()
-        if entry.name not in store.CATALOGUE
-    ]
+    others = (entry for name, entry in kept.items() if name not in store.CATALOGUE)
+    rows += [(entry.name, "from the hub", entry.licence, _size(entry.size), "yes") for entry in others]
     columns = (Column("Name", "word"), *(Column(name) for name in ("Description", "Licence", "Size", "Here")))
     notes = (
         "`regard models get NAME` downloads one. Folders and GGUF files are used by their path.",

@@ -194,7 +194,11 @@ def _tabular(
     chosen = [table.columns[index] for index in columns]
     summands = replace(table, rows=table.rows[: len(table.rows) - has_sum])
     largest = [strongest(summands, index) for index in columns]
-    widest = [_widest(table, index) for index in columns]
+    widest = []  # what the numbers of vectors are aligned by: the longest sign and digits before the point
+    for index, column in zip(columns, chosen, strict=True):
+        vectors = [row[index] for row in table.rows if row[index] is not None and column.kind == "vector"]
+        parts = (part.partition(".")[0] for vector in vectors for part in _parts(vector, column.digits))
+        widest.append(max(parts, key=len, default=""))
     rows, is_part = [], len(columns) < len(table.columns)
     for line, row in enumerate(table.rows):
         cells = [row[index] for index in columns]
@@ -215,21 +219,12 @@ def _tabular(
         written.append("\\bottomrule")
     shape = "".join("r" if column.kind == "number" else "l" for column in chosen)
     head = [f"\\begin{{{environment}}}{{{shape}}}", "\\toprule", _line(headings), "\\midrule"]
-    parts = [*head, *written, f"\\end{{{environment}}}"]
-    return "\n".join(["{\\" + size, *parts, "}"] if size else parts)
+    lines_written = [*head, *written, f"\\end{{{environment}}}"]
+    return "\n".join(["{\\" + size, *lines_written, "}"] if size else lines_written)
 
 
 def _parts(vector: Any, digits: int) -> list[str]:
     return shortened(parts_of(vector, digits), PER_LINE) if len(vector) > LONGEST else parts_of(vector, digits)
-
-
-def _widest(table: Table, place: int) -> str:
-    """What the numbers of a column of vectors are aligned by: the longest sign and digits before the point."""
-    column = table.columns[place]
-    if column.kind != "vector":
-        return ""
-    vectors = [_parts(row[place], column.digits) for row in table.rows if row[place] is not None]
-    return max((part.partition(".")[0] for parts in vectors for part in parts), key=len, default="")
 
 
 def _cell(

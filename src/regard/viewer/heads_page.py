@@ -64,12 +64,8 @@ def pieces(
             weights = np.stack([numpy_of(seen.attention[:, :, :]) for seen in reading.seen])
             arrays[f"weights_{index}_{number}"] = np.rint(255 * np.clip(weights, 0, 1)).astype(np.uint8)
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
-    then = "See one of these heads at work in a sentence:"
-    yield from document(
-        title, ENTRY, blocks, links=links, current="Heads",
-        then=then if links else f"{then} regard see --layer 3 --head 1",
-        then_links={"Try it": links["Try it"]} if links else None,
-    )  # fmt: skip
+    then = "See one of these heads at work in a sentence:", "regard see --layer 3 --head 1", "Try it"
+    yield from document(title, ENTRY, blocks, links=links, current="Heads", then=then)
 
 
 def page(sources: Sequence[str | os.PathLike[str]], tell: Callable[[str], None] = lambda _line: None) -> str:

@@ -156,8 +156,7 @@ def document(
     loads: bool = False,
     links: Mapping[str, str] | None = None,
     current: str = "",
-    then: str = "",
-    then_links: Mapping[str, str] | None = None,
+    then: tuple[str, str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
@@ -166,13 +165,17 @@ def document(
     loads     whether it may load files from its own web server
     links     other pages of a site: their labels and addresses
     current   the label of this page among them
-    then      where to go next, in a sentence; with links
+    then      where to go next: a sentence, and the command that follows it, or with links the label of a page
     """
     script, style = code(entry)
     yield _head(title, fallback, script, style, loads, links or {}, current)
     yield from program(script, style, first)
     yield from rest
-    yield f"{family.footer(then, then_links) if then else ''}</body>\n</html>\n"
+    if then is not None:
+        sentence, command, label = then
+        linked = None if links is None else {label: links[label]}
+        yield family.footer(sentence if links else f"{sentence} {command}", linked)
+    yield "</body>\n</html>\n"
 
 
 def code(entry: str) -> tuple[str, str]:

@@ -262,7 +262,7 @@ def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:
             if left < 0:
                 return {}
         stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
-        step_frames[layer] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
+        step_frames[layer] = frames.pack(header, _short(stacked))
     return step_frames
 
 
@@ -274,6 +274,10 @@ def short(array: Array) -> Floats:
     kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
     narrow: Floats = numpy_of(array).astype(kind)
     return narrow
+
+
+def _short(arrays: Mapping[str, Any]) -> dict[str, Floats]:
+    return {name: short(array) for name, array in arrays.items()}
 
 
 def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -> dict[str, bytes]:
@@ -291,9 +295,16 @@ def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -
         parts["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in reading.states]))})
         if "embedding" in has:
             header, arrays = embedding_steps(reading, range(len(reading.tokens)))
-            parts["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
+            parts["embedding"] = frames.pack(header, _short(arrays))
     if weights and "block" in has:
-        parts |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
+        left = min(MOST_WEIGHTS, room)  # of blocks while they fit, the shown layer first; or their attention alone
+        for layer in sorted(range(len(reading.blocks)), key=lambda layer: (layer != shown, layer)):
+            for feed_forward in (True, False):
+                header, arrays = block_weights.block_weights(reading.blocks[layer], feed_forward=feed_forward)
+                if (size := block_weights.size_of(arrays)) <= left:
+                    left -= size
+                    parts[f"block-{layer}"] = frames.pack(header, _short(arrays))
+                    break
     if "next" in has and len(reading.queries) <= MOST_POSITIONS:
         parts["next"] = _next_tokens(reading)
         header, arrays = model_answers.likelihood(reading, lambda: None)
@@ -303,19 +314,6 @@ def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -
         header, arrays = similar.embed(reader_of(reading), [text[: similar.LONGEST] for text in texts])
         parts["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
     return parts
-
-
-def _block_parts(reading: Reading, shown: int, left: int) -> Iterator[tuple[str, bytes]]:
-    """Weights of blocks while they fit, the shown layer first; its attention alone where the rest is too large."""
-    layers = sorted(range(len(reading.blocks)), key=lambda layer: (layer != shown, layer))
-    for layer in layers:
-        for feed_forward in (True, False):
-            header, arrays = block_weights.block_weights(reading.blocks[layer], feed_forward=feed_forward)
-            size = block_weights.size_of(arrays)
-            if size <= left:
-                left -= size
-                yield f"block-{layer}", frames.pack(header, {name: short(array) for name, array in arrays.items()})
-                break
 
 
 def _next_tokens(reading: Reading) -> bytes:

@@ -48,11 +48,8 @@ def pieces(record: Record, links: Mapping[str, str] | None = None) -> Iterator[s
 
 def film_page(title: str, packed: bytes, links: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of a film that is packed already."""
-    then = "What the heads of a trained language model do:"
-    yield from document(
-        title, ENTRY, [block("training", packed)], links=links, current="Learning",
-        then=then if links else f"{then} regard heads page", then_links={"Heads": links["Heads"]} if links else None,
-    )  # fmt: skip
+    then = "What the heads of a trained language model do:", "regard heads page", "Heads"
+    yield from document(title, ENTRY, [block("training", packed)], links=links, current="Learning", then=then)
 
 
 def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
