@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,7 +75,9 @@ def steps(
     )  # fmt: skip
     if head is not None and not 0 <= head < explained.heads:
         raise OptionError(f"There is no head {head}: there are {explained.heads}, counted from 0.")
-    query, key = _query_and_key(query, explained.words)
+    key = None
+    if query is not None and query not in explained.words and "/" in query:  # cat/sat is a query and a key
+        query, _, key = query.partition("/")
     report = StepsReport(
         explained,
         word_position("--query", query, explained.words),
@@ -90,14 +91,6 @@ def steps(
     if explained.note is not None and all(target.format is Format.CSV for target in output.targets):
         terminal.remark(explained.note)  # CSV has no place for all of it
     output.write(report.file)
-
-
-def _query_and_key(name: str | None, words: Sequence[str]) -> tuple[str | None, str | None]:
-    """The query and the key of --query: cat/sat is both, unless it is a word."""
-    if name is None or name in words or "/" not in name:
-        return name, None
-    query, _, key = name.partition("/")
-    return query, key
 
 
 def _inputs(text: str | None, example: str | None) -> tuple[tuple[str, ...] | None, Any, str]:

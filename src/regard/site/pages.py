@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -50,12 +51,14 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
     _keep_answers(tokens)
     targets: list[str] = []
     title = ""
-    slugs: dict[str, int] = {}
+    slugs: Counter[str] = Counter()
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
             content = _plain(tokens[index + 1])
             title = title or content
-            token.attrSet("id", _slug(content, slugs))
+            slug = re.sub(r"[^\w\- ]", "", content.lower()).replace(" ", "-")  # as GitHub makes it
+            token.attrSet("id", f"{slug}-{slugs[slug]}" if slugs[slug] else slug)
+            slugs[slug] += 1
         for child in token.children or ():
             _rewrite(child, address, targets)
         if token.children:
@@ -153,10 +156,3 @@ def _without_dead_links(tokens: list[Token]) -> list[Token]:
 
 def _plain(inline: Token) -> str:
     return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
-
-
-def _slug(heading: str, taken: dict[str, int]) -> str:
-    """The id of a heading, as GitHub makes it."""
-    slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-    count = taken[slug] = taken.get(slug, 0) + 1
-    return slug if count == 1 else f"{slug}-{count - 1}"

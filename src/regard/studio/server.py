@@ -283,8 +283,7 @@ class Studio:
         return Response(frame, media_type=FRAME)
 
     async def _reading(self, request: Request) -> Response:
-        name = request.path_params["reading"]
-        return _reply(await self._describe(request, name))
+        return _reply(await self._describe(request, request.path_params["reading"]))
 
     async def _describe(self, request: Request, name: str) -> dict[str, Any]:
         answers = self.readings.get(name)

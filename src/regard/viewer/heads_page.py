@@ -59,10 +59,18 @@ def pieces(
             reading for reading in (readings[index] if index < len(readings) else ()) if _fits(reading, model_heads)
         ]
         atlas = roles.of_weights(model_heads.get("weights", ()))
-        models.append({**_model(model_heads, atlas), "sentences": [_sentence(reading) for reading in of_model]})
-        for number, reading in enumerate(of_model):  # (layer, head, query, key), in 8 bits
+        sentences = []
+        for number, reading in enumerate(of_model):  # weights (layer, head, query, key), in 8 bits
+            attention, is_first = reading.seen[0].attention, reading.sinks[:1] == (0,) and not reading.tokens[0].special
+            sentences.append({
+                "text": reading.text,
+                "tokens": [token.text for token in reading.tokens],
+                "sinks": list(reading.sinks),
+                "causal": is_first or (attention.mask is not None and not numpy_of(attention[0, 0, 1:]).any()),
+            })  # fmt: skip
             weights = np.stack([numpy_of(seen.attention[:, :, :]) for seen in reading.seen])
             arrays[f"weights_{index}_{number}"] = np.rint(255 * np.clip(weights, 0, 1)).astype(np.uint8)
+        models.append({**_model(model_heads, atlas), "sentences": sentences})
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
     then = "See one of these heads at work in a sentence:", "regard see --layer 3 --head 1", "Try it"
     yield from document(title, ENTRY, blocks, links=links, current="Heads", then=then)
@@ -185,13 +193,3 @@ def _relation(one: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]
 
 def _rounded(numbers: Any) -> Any:
     return [[None if number is None else round(number, DIGITS) for number in row] for row in numbers]
-
-
-def _sentence(reading: Reading) -> dict[str, Any]:
-    causal, attention = reading.sinks[:1] == (0,) and not reading.tokens[0].special, reading.seen[0].attention
-    return {
-        "text": reading.text,
-        "tokens": [token.text for token in reading.tokens],
-        "sinks": list(reading.sinks),
-        "causal": causal or (attention.mask is not None and not numpy_of(attention[0, 0, 1:]).any()),
-    }

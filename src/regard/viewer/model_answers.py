@@ -31,7 +31,7 @@ from regard.reading.edit import Edit
 from regard.reading.reader import Outcome, Reader
 from regard.reading.weights import WordWeights
 from regard.viewer import params
-from regard.viewer.frames import Floats, Parts
+from regard.viewer.frames import Parts
 
 NAMED = 200  # of the most likely tokens, whose texts are sent
 LONGEST = 2048  # tokens of a text whose layers are computed again
@@ -121,11 +121,6 @@ def _blocked_edge(reading: Reading, given: Any) -> Edit:
     return block(queries=queries, keys=keys, layers=layers)
 
 
-def next_token(reading: Reading, query: int) -> Parts:
-    """The logits of the token after one position, largest first, and the texts of the most likely tokens."""
-    return _next_logits(reading, query, numpy_of(reading.states[-1])[query])
-
-
 def likelihood(reading: Reading, stop: Callable[[], None]) -> Parts:
     """How likely the model found each token after those before it: probability and rank, from 0; the first has none."""
     model, states = reader_of(reading), numpy_of(reading.states[-1])
@@ -164,7 +159,7 @@ def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None
         moved.append(float(np.linalg.norm(other - before_row)) / max(float(np.linalg.norm(before_row)), 1e-30))
     answer: Parts = ({"query": query}, {})
     if reader_of(reading).writes:
-        answer = _next_logits(reading, query, numpy_of(states[-1])[query])
+        answer = next_token(reading, query, states[-1])
     arrays = {**answer[1], "moved": np.array(moved, np.float32)}
     if word is None:
         return answer[0], arrays
@@ -227,9 +222,13 @@ def changed_head(attention: Attention, changes: Changes) -> Attention:
     return replace(attention, scale=scale / changes.temperature, mask=mask)
 
 
-def _next_logits(reading: Reading, query: int, state: Floats) -> Parts:
-    model = reader_of(reading)
-    logits = numpy_of(model.next_logits(state[None]))[0].astype(np.float32)
+def next_token(reading: Reading, query: int, states: Array | None = None) -> Parts:
+    """The logits of the token after one position, largest first, and the texts of the most likely tokens.
+
+    states   of all tokens after the last layer, where they are not those of the reading
+    """
+    model, last = reader_of(reading), numpy_of(reading.states[-1] if states is None else states)
+    logits = numpy_of(model.next_logits(last[query][None]))[0].astype(np.float32)
     order = np.argsort(-logits, kind="stable")
     follows = query + 1 < len(reading.tokens)
     rank = int(np.nonzero(order == reading.tokens[query + 1].id)[0][0]) if follows else None

@@ -60,9 +60,7 @@ def cells(given: Any, rows: int, columns: int) -> tuple[int, int]:
 
 def word(name: str, given: Any, known: Sequence[str]) -> str:
     """One of several words; the first by default."""
-    if given is None:
-        return known[0]
-    return validate.choice(name, given, known)
+    return known[0] if given is None else validate.choice(name, given, known)
 
 
 def switch(name: str, given: Any, usual: bool) -> bool:
@@ -76,16 +74,12 @@ def switch(name: str, given: Any, usual: bool) -> bool:
 
 def count(name: str, given: Any, most: int, usual: int) -> int:
     """An integer from 1 to `most`."""
-    if given is None:
-        return min(usual, most)
-    return validate.integer(name, given, 1, most)
+    return min(usual, most) if given is None else validate.integer(name, given, 1, most)
 
 
 def number(name: str, given: Any) -> float | None:
     """A finite number ≥ 0, or None."""
-    if given is None:
-        return None
-    return validate.number(name, given, least=0)
+    return None if given is None else validate.number(name, given, least=0)
 
 
 def generation(given: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:

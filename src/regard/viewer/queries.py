@@ -424,19 +424,17 @@ def distance(reading: Reading, attention: Attention) -> Floats:
 OVER_LAYERS = ("mean", "rollout")
 
 
-def grams(reading: Reading, layer: int) -> Floats:
+def grams(reading: Reading, layer: int, spans: Sequence[tuple[int, int]] | None = None) -> Floats:
     """Products v · v of the tokens of each word after W_O, (head, products): see `value_grams`."""
     attention, values = reading.seen[layer]
-    words = [(word.first, word.last) for word in reading.words]
+    words = [(word.first, word.last) for word in reading.words] if spans is None else list(spans)
     return value_grams(values, reading.output_weights(layer), attention.shape[0], words)
 
 
 def norms_of_head(reading: Reading, layer: int, head: int) -> Floats:
     """‖weight · v · W_O‖ of one head between tokens, (query, key)."""
-    attention, values = reading.seen[layer]
-    alone = [(index, index + 1) for index in range(len(reading.tokens))]
-    norms = np.sqrt(value_grams(values, reading.output_weights(layer), attention.shape[0], alone)[head])
-    weighted: Floats = numpy_of(attention.select(head=head).dense(limit=None)) * norms
+    norms = np.sqrt(grams(reading, layer, [(index, index + 1) for index in range(len(reading.tokens))])[head])
+    weighted: Floats = numpy_of(reading.seen[layer].attention.select(head=head).dense(limit=None)) * norms
     return weighted
 
 
