@@ -78,15 +78,14 @@ class Svg:
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
         """Write the figure in the format of its ending: .svg, .pdf, or .png with `scale` pixels per unit."""
-        contents: dict[str, Callable[[], str | bytes]] = {
-            ".svg": self.__str__,
-            ".pdf": self.pdf,
-            ".png": lambda: self.png(scale),
-        }
-        content = contents.get(Path(path).suffix.lower())
-        if content is None:
-            raise errors.option("path", str(path), "a name that ends in .svg, .png or .pdf")
-        return atomic_file.write(path, content())
+        ending = Path(path).suffix.lower()
+        if ending == ".svg":
+            return atomic_file.write(path, str(self))
+        if ending == ".pdf":
+            return atomic_file.write(path, self.pdf())
+        if ending == ".png":
+            return atomic_file.write(path, self.png(scale))
+        raise errors.option("path", str(path), "a name that ends in .svg, .png or .pdf")
 
     def pdf(self) -> bytes:
         """The figure as a PDF page of its size, with selectable text; needs the package typst."""
