@@ -420,7 +420,7 @@ def connect_to_python(opened: Page, answers: Answers) -> None:
 
 def render_widget(opened: Page | Frame) -> None:
     """Render the widget; what it asks goes to the function askPython of the page."""
-    script, wasm = bundle.script("hosts/widget.js", ("default",)), b64encode(bundle.wasm()).decode()
+    script, wasm = bundle.script("hosts/widget.js", default=True), b64encode(bundle.wasm()).decode()
     opened.evaluate(NOTEBOOK, {"script": script, "style": bundle.style(), "wasm": wasm})
 
 

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import regard
 from regard.arrays import numpy_of
-from regard.viewer import next_token, web_model
+from regard.viewer import model_answers, web_model
 from regard.viewer import page as pages
 
 from ..models.checkpoints import transformers, write
@@ -113,8 +113,8 @@ def test_silencing_a_head_is_followed_through_all_layers(small, tmp_path, new_pa
     page.locator("[data-silences]").first.click()
     settle(page)
     reading = small.read(text)
-    changes = next_token.changes_of(reading, {"silenced": [[1, 0]]})
-    moved = 100 * next_token.flow(reading, changes, 3, lambda: None)[1]["moved"][-1]
+    changes = model_answers.changes_of(reading, {"silenced": [[1, 0]]})
+    moved = 100 * model_answers.flow(reading, changes, 3, lambda: None)[1]["moved"][-1]
     share = f"{moved:.1f}" if moved < 10 else f"{moved:.0f}"
     said = f"The vector after the last layer moves by {share} % of its length."
     expect(page.get_by_role("tabpanel", name="One number").get_by_text(said)).to_be_visible()

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from starlette.testclient import TestClient
 
 from regard.studio.auth import MOST_TICKETS, TICKET_SECONDS, Access, Guard
 from regard.studio.server import web_file
@@ -117,10 +118,9 @@ def test_its_own_names_are_known_at_any_port(host):
 
 
 def test_ip_addresses_are_accepted_when_listening_on_all_of_them():
-    guard = Guard(studio().application(), Access(), any_address=True)
-    assert guard._check_host({"host": "192.168.1.4:8000"}) is None
-    with pytest.raises(Exception, match="name"):
-        guard._check_host({"host": "evil.example"})
+    browser = TestClient(Guard(studio().application(), Access(), any_address=True), base_url=OWN)
+    answers = [browser.get("/", headers={"Host": host}) for host in ("192.168.1.4:8000", "evil.example")]
+    assert [answer.status_code for answer in answers] == [200, 421]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import sys
 import termios
 import threading
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from pathlib import Path
 
 import httpx
@@ -378,14 +379,18 @@ def test_a_flood_of_malformed_requests_is_said_once():
         ended(running)
 
 
-def test_descriptors_that_run_out_are_said_once(caplog):
-    from regard.studio.connections import OutOfDescriptors
+def test_descriptors_that_run_out_are_said_once():
+    from regard.studio.connections import REPORTED_ONCE
 
-    once = OutOfDescriptors()
-    record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "socket.accept() out of system resource", (), None)
-    assert [once.filter(record) for _ in range(3)] == [False] * 3
-    assert [one.getMessage()[:29] for one in caplog.records] == ["No connection can be accepted"]
-    assert once.filter(logging.LogRecord("asyncio", logging.ERROR, "", 0, "anything else", (), None))
+    once = copy(REPORTED_ONCE["asyncio"])
+
+    def record(message):
+        return logging.LogRecord("asyncio", logging.ERROR, "", 0, message, (), (OSError, OSError(), None))
+
+    records = [record("socket.accept() out of system resource") for _ in range(3)]
+    assert [once.filter(one) for one in records] == [True, False, False]
+    assert records[0].getMessage()[:29] == "No connection can be accepted" and records[0].exc_info is None
+    assert once.filter(record("anything else"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sessions are POSIX's")

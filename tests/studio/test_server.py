@@ -15,6 +15,7 @@ from regard.models.errors import TooLong
 from regard.studio import jobs, library, server, training
 from regard.viewer import frames
 from regard.viewer.params import MOST_TEXT
+from regard.viewer.queries import answers_for
 
 from .cases import Words, client, studio
 
@@ -157,7 +158,7 @@ def test_an_answer_that_takes_too_long_is_cancelled(monkeypatch):
 
 def test_only_the_newest_readings_are_kept(monkeypatch):
     made = studio(shown=Words().read("first"))
-    made.sessions._most = 3
+    made.readings._most = 3
     with client(made) as browser:
         names = [read(browser, f"text {place}")["reading"] for place in range(5)]
         known = [browser.post(f"/ask/{name}/describe", json={}).status_code for name in (made.first, *names)]
@@ -207,7 +208,7 @@ def test_an_unattended_job_is_cancelled():
     with client(made) as browser:
         job = browser.post("/generate", json={"text": "tra", "tokens": 1000}).json()["job"]
         made.jobs.tidy(made.jobs.get(job).asked + jobs.UNATTENDED + 1)
-        assert made.jobs.get(job).token.is_over
+        assert made.jobs.get(job).token.is_set()
         reader.go_on.set()
         assert finished(browser, job)["state"] == "cancelled"
 
@@ -324,15 +325,16 @@ def test_models_that_are_not_here_are_downloaded_on_request_alone(monkeypatch):
 
 
 def test_a_closed_reading_is_freed_without_the_garbage_collector():
-    sessions = server.Sessions()
+    readings: server.RecentItems[Any] = server.RecentItems("closed", 3)
     gc.disable()
     try:
-        name, answers = sessions.put(Words().read("The cat sat"))
+        answers = answers_for(Words().read("The cat sat"))
+        name = readings.put(answers)
         answers.answer("row", {"layer": 0, "heads": [0], "query": 1})
         gone = weakref.ref(answers)
         del answers
-        sessions.remove(name)
-        assert gone() is None and sessions.closed
+        readings.remove(name)
+        assert gone() is None and readings.has_closed
     finally:
         gc.enable()
 

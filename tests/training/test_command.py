@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.cli.train import BUSY_SPINS, library
+from regard.cli.training import BUSY_SPINS, library
 
 pytest.importorskip("torch")
 

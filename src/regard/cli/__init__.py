@@ -1,4 +1,4 @@
-"""The command line, one file per command."""
+"""The command line: commands on one subject in one file."""
 
 import os
 import signal

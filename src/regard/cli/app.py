@@ -8,63 +8,35 @@ import typer
 
 from regard import examples as stored
 from regard.cli import (
-    attribute,
-    check,
-    compare,
-    exercise,
-    explain,
+    attribution,
+    documents,
+    exercises,
     heads,
     lessons,
-    lookup,
     models,
-    recipe,
     see,
-    site,
-    slides,
     steps,
     studio,
     terminal,
-    train,
+    training,
 )
-from regard.cli.exit_codes import EXIT_CODES, Commands
+from regard.cli.commands import EXIT_CODES, Commands, group
 from regard.engines import select
 from regard.tables import Column, Table
 from regard.version import VERSION
 
-HELP = "Compute attention, and see it. `regard COMMAND --help` shows examples."
 
-app = terminal.group(HELP, EXIT_CODES, Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+def examples(name: Annotated[str | None, typer.Argument()] = None) -> None:
+    """List the examples, or print one of them.
 
+    name  The example to print.
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        terminal.show([f"regard {VERSION}"])
-        raise typer.Exit
-
-
-@app.callback()
-def regard_(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
-LISTING_EXAMPLES = """Examples:
-
-\b
-  regard examples
-  regard examples kids
-  regard examples cat-sat > vectors.json
-  regard examples jane | regard lookup - "birth date"
-"""
-
-
-def examples(
-    name: Annotated[str | None, typer.Argument(help="The example to print.")] = None,
-) -> None:
-    """List the examples, or print one of them."""
+    Examples:
+      regard examples
+      regard examples kids
+      regard examples cat-sat > vectors.json
+      regard examples jane | regard lookup - "birth date"
+    """
     if name is None:
         rows = tuple((example.name, example.kind, example.about) for example in stored.EXAMPLES.values())
         columns = (Column("Name", "word"), Column("Kind", "text"), Column("Description", "text"))
@@ -83,30 +55,36 @@ def engine() -> None:
     terminal.show([str(select.engine())])
 
 
-for _command, _epilog in (
-    (see.see, see.EXAMPLES),
-    (see.generate, see.GENERATE_EXAMPLES),
-    (explain.explain, explain.EXAMPLES),
-    (studio.studio, studio.EXAMPLES),
-    (steps.steps, steps.EXAMPLES),
-    (lookup.lookup, lookup.EXAMPLES),
-    (slides.slides, slides.EXAMPLES),
-    (lessons.scaling, lessons.SCALING_EXAMPLES),
-    (lessons.positions, lessons.POSITIONS_EXAMPLES),
-    (lessons.block, lessons.BLOCK_EXAMPLES),
-    (train.train, train.EXAMPLES),
-    (compare.compare, compare.EXAMPLES),
-    (check.check, check.EXAMPLES),
-    (exercise.exercise, exercise.EXAMPLES),
-    (site.site, site.EXAMPLES),
-    (examples, LISTING_EXAMPLES),
-    (engine, None),
-):
-    app.command(cls=terminal.Command, epilog=_epilog)(_command)
-app.add_typer(heads.app, name="heads")
-app.add_typer(attribute.app, name="attribute")
-app.add_typer(recipe.app, name="recipe")
-app.add_typer(models.app, name="models")
+app = group(
+    "Compute attention, and see it. `regard COMMAND --help` shows examples.",
+    commands=(
+        see.see, see.generate, see.explain, studio.studio, steps.steps, lessons.lookup, documents.slides,
+        lessons.scaling, lessons.positions, lessons.block, training.train, training.compare, exercises.check,
+        exercises.exercise, documents.site, examples, engine,
+    ),
+    cls=Commands,
+    epilog=EXIT_CODES,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+for _name, _group in (
+    ("heads", heads.app), ("attribute", attribution.attribute), ("recipe", attribution.recipe), ("models", models.app),
+):  # fmt: skip
+    app.add_typer(_group, name=_name)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        terminal.show([f"regard {VERSION}"])
+        raise typer.Exit
+
+
+@app.callback()
+def regard_(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 def run() -> None:

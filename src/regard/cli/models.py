@@ -5,47 +5,23 @@ The store is imported when a command runs, because it is slow to import and othe
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from regard.cli import terminal
+from regard.cli.commands import group
 from regard.errors import OptionError, RegardError, reason_of
 from regard.tables import Column, Table
 
-EXAMPLES = """Examples:
 
-\b
-  regard models
-  regard models get minilm
-  regard models remove smollm2
-  REGARD_CACHE=/data/regard regard models get smollm2
-"""
-GET_EXAMPLES = """Examples:
+def get(name: str) -> None:
+    """Download a model into the cache.
 
-\b
-  regard models get minilm
-  regard models get google-bert/bert-base-uncased
-"""
-REMOVE_EXAMPLES = """Examples:
+    name  A name from the list, or owner/name on the hub.
 
-\b
-  regard models remove smollm2
-"""
-
-app = terminal.group("List models; download and remove them.", EXAMPLES, invoke_without_command=True)
-
-
-@app.callback()
-def models(context: typer.Context) -> None:
-    """List models; download and remove them."""
-    if context.invoked_subcommand is None:
-        terminal.show([listing()])
-
-
-@app.command(epilog=GET_EXAMPLES)
-def get(name: Annotated[str, typer.Argument(help="A name from the list, or owner/name on the hub.")]) -> None:
-    """Download a model into the cache."""
+    Examples:
+      regard models get minilm
+      regard models get google-bert/bert-base-uncased
+    """
     from regard.models import store
 
     there = store.kept(name)
@@ -54,11 +30,15 @@ def get(name: Annotated[str, typer.Argument(help="A name from the list, or owner
     terminal.show([f"{name} {state}: {stored.path} ({_size(stored.size)})"])
 
 
-@app.command(epilog=REMOVE_EXAMPLES)
-def remove(name: Annotated[str, typer.Argument(help="A model in the cache.")]) -> None:
+def remove(name: str) -> None:
     """Remove a model, or an incomplete download of it, from its cache.
 
     Models owner/name are in Hugging Face's cache: they are removed for transformers too.
+
+    name  A model in the cache.
+
+    Examples:
+      regard models remove smollm2
     """
     from regard.models import store
     from regard.models.store import hub
@@ -82,8 +62,8 @@ def listing() -> Table:
 
     kept = {entry.name for entry in store.all_kept()}
     rows = [
-        (known.name, known.what, known.licence, _size(known.size), "yes" if known.name in kept else "no")
-        for known in store.CATALOGUE.values()
+        (entry.name, entry.what, entry.licence, _size(entry.size), "yes" if entry.name in kept else "no")
+        for entry in store.CATALOGUE.values()
     ]
     rows += [(entry.name, "from the hub", "see card", _size(entry.size), "yes") for entry in hub.all_kept()]
     columns = (Column("Name", "word"), *(Column(name) for name in ("Description", "Licence", "Size", "Here")))
@@ -96,3 +76,22 @@ def listing() -> Table:
 
 def _size(count: int) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{count / 1e3:,.0f} kB"
+
+
+app = group(
+    "List models; download and remove them.",
+    """  regard models
+  regard models get minilm
+  regard models remove smollm2
+  REGARD_CACHE=/data/regard regard models get smollm2""",
+    (get, remove),
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+
+
+@app.callback()
+def models(context: typer.Context) -> None:
+    """List models; download and remove them."""
+    if context.invoked_subcommand is None:
+        terminal.show([listing()])

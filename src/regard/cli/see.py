@@ -1,7 +1,8 @@
-"""`regard see` and `regard generate`: the attention of a real model on a text, or on what it writes itself."""
+"""`regard see`, `generate` and `explain`: the attention of a real model on a text, or on what it writes itself."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import terminal
-from regard.cli.model_option import CAUSAL, USUAL, AnyModel, open_model
-from regard.cli.output_options import writes
+from regard.cli.commands import Writes
+from regard.cli.options import CAUSAL, USUAL, AnyModel, File, Head, Layer, Query, Sentence, open_model
 from regard.cli.outputs import Output
 from regard.cli.text_input import text_argument, word_position
 from regard.errors import OptionError
@@ -21,71 +22,41 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 4096  # that `regard generate` writes
 
-EXAMPLES = """Examples:
 
-\b
-  regard see "The kids were scared of the lions, so they left right away."
-  regard see "Keys on the table belong to Sarah" --query belong
-  regard see "Sarah lost her keys" --head whose
-  regard see "Love Apple phones" --out apple.html --out apple.svg
-  regard see "Love Apple phones" --layer 3 --out heads.svg
-  regard see "Love Apple phones" --query Apple --beside "Love apple pie"
-  regard see "The cat sat" --model hf:./a-folder-of-transformers
-
-\b
-.html is the interactive viewer with all weights; .svg, .pdf and .png draw one
-head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
-.csv hold the tables. `regard explain` prints the steps of one word and head.
-A weight shows where a head attends, not why a model gives its answer.
-The model is downloaded once, into the cache: see `regard models`.
-"""
-GENERATE_EXAMPLES = """Examples:
-
-\b
-  regard generate "Once upon a time"
-  regard generate "Once upon a time" --tokens 40 --out story.html
-  regard generate "Once upon a time" --query time --layer 4 --head 7
-"""
-
-Text = Annotated[str | None, typer.Argument(help="A sentence; - reads it from standard input.")]
-File = Annotated[str | None, typer.Option(metavar="FILE", help="Read the text from this file.")]
-Query = Annotated[
-    str | None, typer.Option(metavar="WORD", help="The query word; the:2 is the second 'the', 3 a position.")
-]
-Layer = Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")]
-Head = Annotated[int | None, typer.Option(help="Only this head, counted from 0.")]
-
-
-@writes(full=False)
 def see(
-    output: Output,
-    text: Text = None,
+    output: Annotated[Output, Writes(full=False)],
+    text: Sentence = None,
     file: File = None,
     model: AnyModel = None,
     query: Query = None,
     layer: Layer = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|NAME",
-            help="Only this head, counted from 0; or the one known for whose, where, who does what, when, object …",
-        ),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Another text with the same word: how far its vector moves, layer by layer."),
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="3,5/0,7", help="Only these layers / heads in the HTML page, or 3,5 for layers: a smaller file."
-        ),
-    ] = None,
-    with_model: Annotated[
-        bool, typer.Option("--with-model", help="Put the model into the HTML page: it reads other texts offline.")
-    ] = False,
+    head: str | None = None,
+    beside: str | None = None,
+    keep: str | None = None,
+    with_model: bool = False,
 ) -> None:
-    """See the attention of a real model: the strongest pairs, one word's weights, one head's map."""
+    """See the attention of a real model: the strongest pairs, one word's weights, one head's map.
+
+    head N|NAME     Only this head, counted from 0; or the one known for whose, where, who does what, when, object …
+    beside TEXT     Another text with the same word: how far its vector moves, layer by layer.
+    keep 3,5/0,7    Only these layers / heads in the HTML page, or 3,5 for layers: a smaller file.
+    with_model      Put the model into the HTML page: it reads other texts offline.
+
+    Examples:
+      regard see "The kids were scared of the lions, so they left right away."
+      regard see "Keys on the table belong to Sarah" --query belong
+      regard see "Sarah lost her keys" --head whose
+      regard see "Love Apple phones" --out apple.html --out apple.svg
+      regard see "Love Apple phones" --layer 3 --out heads.svg
+      regard see "Love Apple phones" --query Apple --beside "Love apple pie"
+      regard see "The cat sat" --model hf:./a-folder-of-transformers
+
+    .html is the interactive viewer with all weights; .svg, .pdf and .png draw one
+    head, or all heads of --layer; .json holds every number; .txt, .md, .tex and
+    .csv hold the tables. `regard explain` prints the steps of one word and head.
+    A weight shows where a head attends, not why a model gives its answer.
+    The model is downloaded once, into the cache: see `regard models`.
+    """
     for option, is_there in (("--keep", keep is not None), ("--with-model", with_model)):
         if is_there and not any(target.format is Format.HTML for target in output.targets):
             raise OptionError(f"{option} says what the HTML page holds: add --out FILE.html.")
@@ -101,24 +72,63 @@ def see(
     _publish(reading, seconds, query, layer, number, output, relation=relation, beside=beside, kept=kept)
 
 
-@writes(full=False)
 def generate(
-    output: Output,
-    text: Text = None,
+    output: Annotated[Output, Writes(full=False)],
+    text: Sentence = None,
     file: File = None,
-    tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="How many tokens the model writes.")] = 20,
+    tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS)] = 20,
     model: AnyModel = None,
     query: Query = None,
     layer: Layer = None,
     head: Head = None,
 ) -> None:
-    """Let a model continue a text, and see its attention."""
+    """Let a model continue a text, and see its attention.
+
+    tokens  How many tokens the model writes.
+
+    Examples:
+      regard generate "Once upon a time"
+      regard generate "Once upon a time" --tokens 40 --out story.html
+      regard generate "Once upon a time" --query time --layer 4 --head 7
+    """
+    from regard.models.progress import steps
+
     name, written = model or CAUSAL, text_argument("generate", text, file)
     started = time.perf_counter()
-    reader = open_model(name)
-    with terminal.progress(f"{name} writes", tokens) as advance:
-        reading = reader.generate(written, tokens, on_token=lambda _piece: advance())
+    reader, done = open_model(name), itertools.count(1)
+    with steps(f"{name} writes", tokens) as advance:
+        reading = reader.generate(written, tokens, on_token=lambda _piece: advance(next(done)))
     _publish(reading, time.perf_counter() - started, query, layer, head, output)
+
+
+def explain(
+    output: Annotated[Output, Writes()],
+    text: Sentence = None,
+    file: File = None,
+    model: AnyModel = None,
+    query: Query = None,
+    layer: Layer = None,
+    head: Head = None,
+) -> None:
+    """Show every step of a model's attention for one word in one head: q, k, v, score, softmax, sum.
+
+    Examples:
+      regard explain "The cat sat"
+      regard explain "The cat sat" --query cat --layer 4 --head 7
+      regard explain "The cat sat" --query cat --full --out cat.csv
+      regard explain "The cat sat" --query cat --out cat.svg
+
+    The steps are those of `regard steps`, on the vectors of a model.
+    """
+    from regard.output import see_report
+    from regard.reading.sight import sight
+
+    reading = open_model(model or USUAL).read(text_argument("explain", text, file))
+    shown = sight(reading, _position(query, reading), layer, head)
+    if output.is_printed:
+        terminal.show([see_report.sentence(reading), ""])
+    table = see_report.step_table(shown, output.full)
+    output.publish([table], lambda: see_report.step_figure(shown))
 
 
 def _publish(
@@ -128,12 +138,15 @@ def _publish(
     """Print what is worth showing of a reading, or write it."""
     from regard.output import see_report
 
-    word = word_position("--query", query, [word.text for word in reading.words])
-    report = see_report.report(reading, word, layer, head, seconds, **options)
+    report = see_report.report(reading, _position(query, reading), layer, head, seconds, **options)
     if output.is_printed:
         terminal.show(report.printed())
     else:
         output.write(report.content)
+
+
+def _position(query: str | None, reading: Reading) -> int | None:
+    return word_position("--query", query, [word.text for word in reading.words])
 
 
 def _kept(keep: str | None) -> dict[str, list[int] | None]:

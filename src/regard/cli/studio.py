@@ -9,44 +9,43 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import terminal, text_input
-from regard.cli.model_option import HF, AnyModel
+from regard.cli.options import HF, AnyModel
 from regard.errors import OptionError
-
-EXAMPLES = """Examples:
-
-\b
-  regard studio
-  regard studio "The kids were scared of the lions, so they left right away."
-  regard studio "Once upon a time" --model smollm2
-  regard studio "The kids ran, so they live." --layer 3 --head 1 --query they
-  regard studio "The cat sat" --model hf:./a-folder-of-transformers
-  regard studio --file letter.txt --port 8000 --no-browser
-  regard studio --synthetic 100000
-"""
 
 
 def studio(
-    text: Annotated[str | None, typer.Argument(help="A text to start with; - reads it from standard input.")] = None,
+    text: Annotated[str | None, typer.Argument()] = None,
     model: AnyModel = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text file or a saved reading to start with.")
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Open with this query word; the:2 is the second 'the'.")
-    ] = None,
-    layer: Annotated[int | None, typer.Option(min=0, help="Open with this layer, counted from 0.")] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="Open with this head, counted from 0.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; any free one by default.")] = 0,
-    host: Annotated[str, typer.Option(help="The address to listen on; by default this machine only.")] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
-    synthetic: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=2, max=1_000_000, help="Start with N tokens and made-up heads: first token, window, …"
-        ),
-    ] = None,
+    file: str | None = None,
+    query: str | None = None,
+    layer: Annotated[int | None, typer.Option(min=0)] = None,
+    head: Annotated[int | None, typer.Option(min=0)] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    host: str = "127.0.0.1",
+    browser: bool = True,
+    synthetic: Annotated[int | None, typer.Option(min=2, max=1_000_000)] = None,
 ) -> None:
-    """Open the viewer in the browser: a local page that reads a text as you type."""
+    """Open the viewer in the browser: a local page that reads a text as you type.
+
+    text         A text to start with; - reads it from standard input.
+    file FILE    A text file or a saved reading to start with.
+    query WORD   Open with this query word; the:2 is the second 'the'.
+    layer        Open with this layer, counted from 0.
+    head         Open with this head, counted from 0.
+    port         The port to listen on; any free one by default.
+    host         The address to listen on; by default this machine only.
+    browser      Open the browser.
+    synthetic N  Start with N tokens and made-up heads: first token, window, …
+
+    Examples:
+      regard studio
+      regard studio "The kids were scared of the lions, so they left right away."
+      regard studio "Once upon a time" --model smollm2
+      regard studio "The kids ran, so they live." --layer 3 --head 1 --query they
+      regard studio "The cat sat" --model hf:./a-folder-of-transformers
+      regard studio --file letter.txt --port 8000 --no-browser
+      regard studio --synthetic 100000
+    """
     from regard.studio.serve import serve
 
     if sum(source is not None for source in (text, file, synthetic)) > 1:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup
 
 from regard.errors import shortened
 from regard.output import characters, text
@@ -20,33 +17,6 @@ from regard.output.characters import printable
 from regard.tables import Table
 
 NARROWEST, WIDEST = 20, 10_000  # columns: narrower layouts are unreadable; rich pads lines to the width
-
-
-class Command(TyperCommand):
-    """A command whose help spells in ASCII what the terminal's encoding lacks; click would print UTF-8 anyway."""
-
-    def get_help(self, ctx: Any) -> str:
-        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
-
-
-class Group(TyperGroup):
-    """Commands under one name, with help as above."""
-
-    def get_help(self, ctx: Any) -> str:
-        return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands; click would cut each description to one line."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command]
-            )
-
-
-def group(about: str, examples: str, cls: type[TyperGroup] = Group, **options: Any) -> typer.Typer:
-    """Commands under one name; the lines of their examples stay as they are."""
-    return typer.Typer(cls=cls, help=about, epilog=examples, rich_markup_mode=None, add_completion=False, **options)
 
 
 def prepare() -> None:
@@ -106,19 +76,6 @@ def raw(content: str | bytes) -> None:
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()
-
-
-@contextmanager
-def progress(what: str, steps: int, *, every: float | None = None) -> Iterator[Callable[[], None]]:
-    """A function to call after each step. Long work shows a progress bar on standard error if that is a terminal.
-
-    every  seconds after which a line says how far it is and how long it will take, elsewhere
-    """
-    from regard.models.progress import steps as bar
-
-    done = itertools.count(1)
-    with bar(what, steps, every=every) as advance:
-        yield lambda: advance(next(done))
 
 
 def remark(line: str) -> None:

@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable
 from regard.output.chart import COLOURS
-from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for
-from regard.output.svg import (
-    Drawing,
-    Layout,
-    Svg,
-    beside,
-    framed,
-    least_type,
-    line,
-    rectangle,
-    room,
-    sized,
-    text,
-    widest,
-)
+from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 
 if TYPE_CHECKING:
@@ -44,8 +31,8 @@ MOST_WORDS = 8  # that have a colour of their own
 
 @sized
 def effect_map(
-    effects: Numbers, columns: Sequence[str], *, title: str, what: str, notes: Sequence[str] = (), along: str = "head",
-    marked: Sequence[tuple[int, int]] = (), **_layout: Unpack[Layout],
+    effects: Numbers, columns: Sequence[str], *, what: str, notes: Sequence[str] = (), along: str = "head",
+    marked: Sequence[tuple[int, int]] = (), **_options: Unpack[FigureOptions],
 ) -> Svg:  # fmt: skip
     """Signed effects of every layer (rows, the first on top) and head or position (columns).
 
@@ -57,7 +44,7 @@ def effect_map(
     row, column = np.unravel_index(np.abs(np.nan_to_num(effects)).argmax(), effects.shape)
     largest = f"{printed_number(effects[row, column], 3)} at layer {row}, {along} {columns[int(column)]}"
     described = f"Heat map of {what} by layer and {along}. The largest is {largest}. {' '.join(notes)}"
-    return framed(title, notes, body, described, least=360.0)
+    return framed(f"{what} by layer and {along}", notes, body, described, least=360.0)
 
 
 def _layer_map(
@@ -67,48 +54,47 @@ def _layer_map(
     scale = scale_for(effects, signed=True)
     rows = [str(layer) for layer in range(len(effects))]
     side = max(cell_size(max(effects.shape), 520.0, 34.0), room(13.0))
-    few = widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
+    few = svg.widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
     cell = max(side, few if along != "position" else side), side
     hint = f"layer {{row}}, {along} {{column}}: {{number}}"
     matrix = panel(
         effects, rows, columns, scale, cell, label_size=label_size_for(side), row_title="layer", column_title=along,
         hint=hint, numbers=False, hidden=np.isnan(effects),
     )  # fmt: skip
-    frames = tuple(
-        rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, cell[0], cell[1], "none",
-                  stroke=colours.INK)
-        for row, column in marked
+    return with_bar(
+        matrix, scale, what, over=[
+            svg.rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, *cell, "none",
+                      stroke=colours.INK)
+            for row, column in marked
+        ],
     )  # fmt: skip
-    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, (*matrix.drawing.parts, *frames))
-    bar = colour_bar(scale, min(max(matrix.height, 40.0), 200.0), what)
-    return beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
 
 
 @sized
-def recipe(study: HeadStudy | GridStudy, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def recipe(study: HeadStudy | GridStudy, **_options: Unpack[FigureOptions]) -> Svg:
     """The effects of a recipe by layer and head; heads that are silenced together are framed."""
     body = _layer_map(study.effects, study.columns, "effect", study.along, study.marked)
     largest = study.table(1)[0]
     described = f"Heat map of effects by layer and {study.along}. The largest: {largest[0]}, {largest[1]:.3f}."
-    return framed(title or study.title, study.notes, body, described, least=420.0)
+    return framed(study.title, study.notes, body, described, least=420.0)
 
 
 @sized
-def weight_scores(scores: HeadScores, model: str, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def weight_scores(scores: HeadScores, model: str, **_options: Unpack[FigureOptions]) -> Svg:
     """Copying and previous-token scores of every head, from their weights."""
     named = {"copying": scores.copying, "previous token": scores.previous_token}
     shown = {name: numbers for name, numbers in named.items() if not np.isnan(numbers).any()}
     columns = [str(head) for head in range(scores.copying.shape[1])]
     notes = ["From weights alone: eigenvalues of embedding · W_OV · unembedding; attention between equal tokens."]
-    body = beside([_layer_map(numbers, columns, name, "head") for name, numbers in shown.items()], 28)
+    body = svg.beside([_layer_map(numbers, columns, name, "head") for name, numbers in shown.items()], 28)
     best = [np.unravel_index(numbers.argmax(), numbers.shape) for numbers in shown.values()]
     ends = [f"{name} is highest in {layer}.{head}" for name, (layer, head) in zip(shown, best, strict=True)]
     described = f"Heat maps by layer and head: {', '.join(ends)}."
-    return framed(title or f"Heads of {printable(model)} by their weights", notes, body, described, least=360.0)
+    return framed(f"Heads of {printable(model)} by their weights", notes, body, described, least=360.0)
 
 
 @sized
-def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
     """The most likely next token after every layer (rows, the last on top) and token, coloured by its probability."""
     count = len(lens.tokens)
     first = max(0, count - MOST_TOKENS)
@@ -117,13 +103,13 @@ def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[L
     layers = len(lens.top) - 1
     rows = [str(layer) for layer in range(layers - 1, -1, -1)] + ["embedding"]
     size, scale = least_type(TYPE), Scale(1.0)
-    longest = widest([word for row in words for word in row[first:]], size)
+    longest = svg.widest([word for row in words for word in row[first:]], size)
     cell = (max(min(CELL_WIDTH, longest + 10), 30.0), max(CELL_HEIGHT, size * 1.5))
     matrix = panel(
         probability, rows, lens.tokens[first:], scale, cell, label_size=TYPE, row_title="after layer",
         column_title="token", numbers=False, hint="after layer {row}, {column}: probability {number}",
     )  # fmt: skip
-    parts = list(matrix.drawing.parts)
+    parts = []
     for row, of_layer in enumerate(words):
         for column, word in enumerate(of_layer[first:]):
             fill = colours.ink_on(scale.colour(float(probability[row, column])))
@@ -131,8 +117,6 @@ def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[L
             is_right = bool(right[row, first + column])
             shown = fitted(printable(word), cell[0] - 4, size, bold=is_right)
             parts.append(text(shown, x, y, size, anchor="middle", fill=fill, bold=is_right))
-    drawing = Drawing(matrix.drawing.width, matrix.drawing.height, tuple(parts))
-    bar = colour_bar(scale, min(matrix.height, 200.0), "probability")
     target = "the token that follows in the text" if lens.target is None else f"“{lens.target}”"
     notes = [
         "Each cell: the most likely next token if the model ended after this layer (last norm and unembedding).",
@@ -140,42 +124,45 @@ def logit_lens(lens: LogitLens, *, title: str | None = None, **_layout: Unpack[L
     ]
     if first:
         notes.append(f"The last {count - first} of {count} tokens.")
-    body = beside([drawing, bar], 24, [0.0, max(0.0, matrix.top - 22)])
+    body = with_bar(matrix, scale, "probability", over=parts)
     ends = [f"{token}: {words[0][index]}" for index, token in enumerate(lens.tokens)][first:]
     described = f"Logit lens of {lens.model}. After the last layer: {'; '.join(ends)}."
-    return framed(title or f"Logit lens of {printable(lens.model)}", notes, body, described)
+    return framed(f"Logit lens of {printable(lens.model)}", notes, body, described)
 
 
 @sized
 def projection(
-    projected: ProjectedHead, *, colour: Literal["word", "position", "weight"] = "word", title: str | None = None,
-    **_layout: Unpack[Layout],
-) -> Svg:  # fmt: skip
+    projected: ProjectedHead,
+    *,
+    colour: Literal["word", "position", "weight"] = "word",
+    **_options: Unpack[FigureOptions],
+) -> Svg:
     """Tokens at their first two components, coloured by word, by position or by weight."""
     points = projected.points[:, :2] if projected.points.shape[1] > 1 else np.pad(projected.points, ((0, 0), (0, 1)))
     side, size = room(PLOT), least_type(TYPE)
     low = points.min(0)
     span = np.maximum(points.max(0) - low, 1e-12)
-    shares = (points - low) / span
-    points_drawn = 14 + shares * (side - 28) if side > 28 else shares * side
+    points_drawn = 14 + (points - low) / span * (side - 28)
     points_drawn[:, 1] = side - points_drawn[:, 1]
     words = [printable(word) for word in projected.words]
     fills, legend = _colours(projected, colour)
-    parts = [rectangle(0, 0, side, side, "none", stroke=colours.RULE)]
-    for axis, low_end, wide in zip((0, 1), low, span, strict=True):  # lines through 0
-        zero = 14 + (0 - low_end) / wide * (side - 28)
-        (x1, y1), (x2, y2) = ((zero, 0), (zero, side)) if axis == 0 else ((0, side - zero), (side, side - zero))
-        parts.append(line(x1, y1, x2, y2, colours.RULE, 1, dashes="2 3"))
+    across, up = 14 - low / span * (side - 28)  # where 0 is
+    parts = [
+        svg.rectangle(0, 0, side, side, "none", stroke=colours.RULE),
+        svg.line(across, 0, across, side, colours.RULE, 1, dashes="2 3"),
+        svg.line(0, side - up, side, side - up, colours.RULE, 1, dashes="2 3"),
+    ]
     for word, position, weight, (x, y), fill in zip(
         words, projected.positions, projected.weights, points_drawn, fills, strict=True
     ):
         hint = f"{word}, position {position}, weight {printed_number(weight, 3)}"
-        parts.append(rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
+        parts.append(svg.rectangle(x - 3.5, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5, hint=hint))
     labels: list[tuple[float, float, float]] = []  # left, right, y
-    for index in _labelled(points_drawn, len(words)):
+    apart = np.linalg.norm(points_drawn - points_drawn.mean(0), axis=1)  # the outermost points get their word first
+    for index in np.argsort(-apart, kind="stable")[: min(len(words), MOST_LABELS)]:
         x, y = points_drawn[index]
         shown = fitted(words[index], 90, size)
-        wide = widest([shown], size)
+        wide = svg.widest([shown], size)
         left = x + 7 if x + 7 + wide <= side else x - 7 - wide
         others = [*labels, *((at - 4, at + 4, height) for at, height in np.delete(points_drawn, index, 0))]
         if all(abs(y - other) > size or left > end or left + wide < start for start, end, other in others):
@@ -189,7 +176,7 @@ def projection(
     plot = Drawing(side + size * 2, side + size * 2, (Drawing(0, 0, tuple(parts)).at(size * 2, 0),))
     notes = [*projected.notes, *([projected.weight_note] if colour == "weight" else []), projected.model]
     described = f"{projected.title}: {len(words)} points, coloured by {colour}. {' '.join(notes)}"
-    return framed(title or projected.title, notes, beside([plot, legend], 20), described)
+    return framed(projected.title, notes, svg.beside([plot, legend], 20), described)
 
 
 def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]:
@@ -206,14 +193,8 @@ def _colours(projected: ProjectedHead, colour: str) -> tuple[list[str], Drawing]
     parts = []
     for index, (word, fill) in enumerate(rows):
         y = size * (0.8 + 1.6 * index)
-        parts.append(rectangle(0, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5))
+        parts.append(svg.rectangle(0, y - 3.5, 7, 7, fill, stroke=colours.MUTED, radius=3.5))
         parts.append(text(fitted(printable(word), 90, size), 14, y, size))
-    wide = 14 + widest([fitted(printable(word), 90, size) for word, _ in rows], size)
+    wide = 14 + svg.widest([fitted(printable(word), 90, size) for word, _ in rows], size)
     fills = [palette.get(word.lower(), colours.HIDDEN) for word in projected.words]
     return fills, Drawing(wide, size * 1.6 * len(rows), tuple(parts))
-
-
-def _labelled(places: Numbers, count: int) -> list[int]:
-    """Points that get their word: the outermost first, so that what lies apart is named."""
-    distance = np.linalg.norm(places - places.mean(0), axis=1)
-    return [int(index) for index in np.argsort(-distance, kind="stable")[: min(count, MOST_LABELS)]]

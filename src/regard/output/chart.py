@@ -1,4 +1,4 @@
-"""Line charts: axes, lines with markers, a label at the end of each line, several charts in one figure."""
+"""Line charts: axes, lines with markers and labels; the lesson on √d_k, pruned heads, networks compared, training."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from regard.output import colours
+from regard.output import colours, svg
+from regard.output.characters import fitted, printable
 from regard.output.panel import Numbers, scale_for
-from regard.output.svg import Drawing, grid, group, line, path, rectangle, room, text, widest
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, room, sized, text
 from regard.tables import printed_number
+from regard.teaching.scaled_scores import ScalingLesson
+
+if TYPE_CHECKING:
+    from regard.heads.ablation_effects import Effect
+    from regard.training.compare import Comparison
+    from regard.training.record import Record
 
 PLOT = (216.0, 190.0)  # width and least height of the plotting area
 INSET = 8.0  # of the first size, so that its markers do not touch the axis
@@ -83,23 +91,26 @@ def charts(
     sizes    places on the horizontal axis, which is called `along` and logarithmic or not
     """
     height = max(room(PLOT[1]), LEAST_PLOT, *(LABEL_PITCH * len(chart.labelled) for chart in shown))
-    rooms = [widest(chart.ticks, TICK) + 8 for chart in shown]
+    rooms = [svg.widest(chart.ticks, TICK) + 8 for chart in shown]
     drawn = [
         _chart(chart, sizes, height, max(rooms[number % across :: across]), along, is_log)
         for number, chart in enumerate(shown)
     ]
-    return grid(drawn, across, room(BETWEEN))
+    return svg.grid(drawn, across, room(BETWEEN))
 
 
 def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along: str, is_log: bool) -> Drawing:
     wide, axis = room(PLOT[0]), chart.axis
     top = NAME * 1.4 + LABEL * 1.4 + 10
-    xs = [left + INSET + (wide - INSET) * share for share in _along(sizes, is_log)]
+    logs = [math.log2(size) if is_log else size for size in sizes]
+    low, span = min(logs), max(logs) - min(logs)
+    shares = [(at - low) / span if span else 0.5 for at in logs]  # a single size is in the middle
+    xs = [left + INSET + (wide - INSET) * share for share in shares]
     parts = [text(chart.name, left, NAME * 0.6, NAME, bold=True)]
     parts.append(text(chart.what, left, NAME * 1.95, LABEL, fill=colours.MUTED))
     for tick, shown in zip(axis.ticks, chart.ticks, strict=True):
         y = top + height * (1 - axis.share(tick))
-        parts.append(line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
+        parts.append(svg.line(left, y, left + wide, y, colours.RULE, 1 if tick != axis.ticks[0] else 1.5))
         parts.append(text(shown, left - 8, y, TICK, anchor="end", fill=colours.MUTED))
     parts += _sizes_below(sizes, xs, top + height)
     parts.append(
@@ -109,8 +120,8 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
         heights = [top + height * (1 - axis.share(number)) for number in drawn_line.numbers]
         parts += _drawn(drawn_line, along, sizes, list(zip(xs, heights, strict=True)))
     parts += _labels(chart.labelled, left + wide, top, height, axis)
-    labels = 22 + widest([drawn_line.name for drawn_line in chart.labelled], LABEL)
-    wide = max(wide + labels, widest([chart.name], NAME, bold=True), widest([chart.what], LABEL))
+    labels = 22 + svg.widest([drawn_line.name for drawn_line in chart.labelled], LABEL)
+    wide = max(wide + labels, svg.widest([chart.name], NAME, bold=True), svg.widest([chart.what], LABEL))
     return Drawing(left + wide, top + height + 44, tuple(parts))
 
 
@@ -122,14 +133,14 @@ def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[f
         if is_there:
             d = "L".join(f"{x:.2f} {y:.2f}" for x, y in run)
             dashes = DASHES[(one.style + one.style // 4) % 4]  # lines of one colour differ in these
-            parts.append(path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
+            parts.append(svg.path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
     for size, number, (x, y) in zip(sizes, one.numbers, points, strict=True):
         if not math.isfinite(y):
             continue
         shape = _marker(one.style, RING if one.hollow else SOLID)
-        marker = path(shape, colour, 1, fill="none" if one.hollow else colour)
+        marker = svg.path(shape, colour, 1, fill="none" if one.hollow else colour)
         hint = f"{one.hint}, {along} = {size}: {printed_number(float(number), 4)}"
-        parts.append(group([marker, rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
+        parts.append(svg.group([marker, svg.rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
     return parts
 
 
@@ -154,7 +165,7 @@ def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis
     parts = []
     for (end, index), y in zip(named, _apart([end for end, _ in named], top, top + height), strict=True):
         colour = COLOURS[lines[index].style % 4]
-        parts.append(path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
+        parts.append(svg.path(f"M{right + 5:.2f} {end:.2f}L{right + 17:.2f} {y:.2f}", colour, 0.8))
         parts.append(text(lines[index].name, right + 20, y, LABEL, fill=colour))
     return parts
 
@@ -175,20 +186,13 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
     return placed
 
 
-def _along(sizes: Sequence[int], is_log: bool) -> list[float]:
-    """The places of sizes on the horizontal axis, from 0 to 1; a single size is in the middle."""
-    logs = [math.log2(size) if is_log else size for size in sizes]
-    low, high = min(logs), max(logs)
-    return [(at - low) / (high - low) if high > low else 0.5 for at in logs]
-
-
 def _sizes_below(sizes: Sequence[int], places: Sequence[float], y: float) -> list[str]:
     """One tick per size, labelled as densely as labels fit."""
-    parts = [line(x, y, x, y + 4, colours.MUTED) for x in places]
+    parts = [svg.line(x, y, x, y + 4, colours.MUTED) for x in places]
     different = list({f"{size:,}": x for size, x in zip(sizes, places, strict=True)}.items())
     for step in range(1, len(different) + 1):
         chosen = different[::step]
-        widths = [widest([shown], TICK) for shown, _ in chosen]
+        widths = [svg.widest([shown], TICK) for shown, _ in chosen]
         gaps = [there - here for (_, here), (_, there) in pairwise(chosen)]
         if all(gap > (width + other) / 2 + 6 for gap, (width, other) in zip(gaps, pairwise(widths), strict=True)):
             break
@@ -213,3 +217,145 @@ def logarithmic(numbers: Numbers) -> Axis:
     high = max(math.ceil(math.log10(float(above.max())) - 1e-9), low + 1)
     step = math.ceil((high - low) / 6)
     return Axis(10.0**low, 10.0**high, True, tuple(10.0**power for power in range(low, high + 1, step)))
+
+
+# Figures of line charts
+
+LONGEST_LABEL = 150.0
+MOST_POINTS = 26  # of a line: more markers touch each other
+ROUNDING = 1e-12  # what is smaller is drawn as 0
+
+
+@sized
+def scaling(lesson: ScalingLesson, **_options: Unpack[FigureOptions]) -> Svg:
+    """Entropy, largest weight and the size of gradients over d_k (logarithmic axis), one line per divisor."""
+    order = np.argsort(lesson.sizes, kind="stable")
+    sizes = [lesson.sizes[index] for index in order]
+    names = [fitted(f"÷ {printable(name)}", 96, LABEL) for name in lesson.divisors]
+
+    def drawn(numbers: Numbers, hint: str, hollow: bool = False) -> list[Line]:
+        return [Line(name, numbers[style][order], style, hollow, f"{hint}, {name}") for style, name in enumerate(names)]
+
+    entropy = np.where(lesson.entropy < ROUNDING, 0.0, lesson.entropy)
+    typical = np.where(lesson.typical_query * lesson.divided_by < ROUNDING, 0.0, lesson.typical_query)
+    gradients = np.stack([lesson.gradient_q, lesson.gradient_k])
+    gradients = np.where(gradients * lesson.divided_by < ROUNDING, 0.0, gradients)
+    of_typical, of_gradients = logarithmic(typical), logarithmic(gradients)
+    shown = [
+        Chart("Entropy", "of the weights, in nats", drawn(entropy, "entropy"), linear(entropy)),
+        Chart("Largest weight", "of a query, on average", drawn(lesson.largest_weight, "largest weight"),
+              linear(np.ones(1))),
+        Chart("Gradient of a typical query", "median of ‖∂L/∂q‖", drawn(typical, "typical ‖∂q‖"), of_typical),
+        Chart("Gradients of W_q and W_k", "‖∂L/∂W‖: W_q filled, W_k hollow",
+              [*drawn(gradients[0], "‖∂W_q‖"), *drawn(gradients[1], "‖∂W_k‖", hollow=True)], of_gradients),
+    ]  # fmt: skip
+    notes = ["Each line is labelled with what the scores are divided by.", *_explained(lesson), lesson.setting]
+    if any(axis.is_log and (array == 0).any() for axis, array in ((of_typical, typical), (of_gradients, gradients))):
+        notes.append("Gradients of 0 have no place on a logarithmic axis and are not drawn.")
+    captions = [
+        "Four line charts over d_k: entropy, largest weight, gradient of a typical query, gradients of W_q and W_k.",
+        *(f"Scores divided by {name}: {' '.join(lesson.findings(name))}" for name in lesson.divisors), lesson.setting,
+    ]  # fmt: skip
+    body = charts(shown, sizes, across=2)
+    return framed("Weights and gradients as d_k grows", notes, body, " ".join(captions), gap=8)
+
+
+def _explained(lesson: ScalingLesson) -> list[str]:
+    """What the figure shows, if it contains undivided scores and they behave as usual."""
+    if "1" not in lesson.divisors or len(lesson.sizes) < 2:
+        return []
+    order = np.argsort(lesson.sizes, kind="stable")
+    typical, of_weights = (lesson.curve(name, 1)[order] for name in ("typical_query", "gradient_q"))
+    if not typical[-1] < typical.max() / 4 or not of_weights[-1] > 2 * of_weights[0]:
+        return []
+    return [
+        "Divided by 1, the softmax saturates: a typical query hardly learns any more (its gradient vanishes), while "
+        "the gradients of W_q and W_k grow, because of the few queries that are still undecided."
+    ]
+
+
+@sized
+def pruning(
+    curve: Sequence[tuple[int, Effect]], loss: float | None, model: str, **_options: Unpack[FigureOptions]
+) -> Svg:
+    """The next token's loss, where there is one, and the change of the hidden states, over the number of heads kept.
+
+    curve  as from `Ablation.pruning`
+    loss   of the whole model
+    """
+    kept = [count for count, _ in curve]
+    hidden = np.array([effect.hidden for _, effect in curve])
+    measured = [("Hidden state", "mean of ‖h′ − h‖ / ‖h‖ after the last layer", "change", hidden)]
+    notes = ["Heads are kept in the order of what silencing each of them alone changes, the largest first."]
+    if loss is not None:
+        risen = np.array([loss + (effect.loss or 0.0) for _, effect in curve])
+        measured.insert(0, ("Loss", "of the next token, in nats", "loss", risen))
+        ends = f"{loss:.3f} with all heads, {risen[0]:.3f} with none"
+        notes.append(f"The lower the loss, the better the next token is guessed: {ends}.")
+    shown = [
+        Chart(name, what, [Line(label, numbers, 0, hint=f"{name}, {label}")], linear(numbers))
+        for name, what, label, numbers in measured
+    ]
+    body = charts(shown, kept, along="heads kept", is_log=False)
+    described = f"Line charts over the number of heads kept, 0 to {kept[-1]}. {' '.join(notes)}"
+    return framed(f"Pruning {printable(model)}, best heads first", notes, body, described, gap=8)
+
+
+@sized
+def comparison(result: Comparison, **_options: Unpack[FigureOptions]) -> Svg:
+    """Accuracy of every network by distance to the right key and by number of pairs, means over the seeds."""
+    panels = []
+    for field, name, along in (
+        ("by_distance", "Accuracy by distance", "distance to the right key, from"),
+        ("by_pairs", "Accuracy by number of pairs", "pairs in the sequence"),
+    ):
+        curves = {network: result.curve(network, field) for network in result.networks}
+        xs = sorted({at for curve in curves.values() for at in curve})
+        lines = [
+            Line(network, np.array([curve[at][0] if at in curve else np.nan for at in xs]), style, hint=network)
+            for style, (network, curve) in enumerate(curves.items())
+        ]
+        if xs:
+            what = f"mean of {len(result.of(result.networks[0]))} seeds"
+            panels.append(charts([Chart(name, what, lines, linear(np.ones(1)))], xs, along=along))
+    rows = result.tables()[0].rows
+    accuracy = "; ".join(f"{name}: {mean:.3f} ({low:.3f} to {high:.3f})" for name, _, mean, low, high in rows)
+    sizes = [row[1] for row in rows]
+    notes = [
+        f"Accuracy at full difficulty, mean and range over the seeds: {accuracy}.",
+        f"{min(sizes):,} to {max(sizes):,} parameters, {result.steps:,} steps on the same batches.",
+    ]
+    title = f"The same task for networks of the same size: {printable(result.task)}"
+    return framed(title, notes, svg.beside(panels, BETWEEN), f"Line charts of accuracy. {' '.join(notes)}", gap=8)
+
+
+@sized
+def training(record: Record, **_options: Unpack[FigureOptions]) -> Svg:
+    """Test loss and accuracy over the steps, and for each relation the accuracy of the best head at the end."""
+    last = len(record.snapshots) - 1
+    step = max(1, math.ceil(last / (MOST_POINTS - 1)))  # evenly spread, the first and the last among them
+    snapshots = [record.snapshots[index] for index in sorted({*range(0, last + 1, step), last})]
+    steps = [snapshot.step for snapshot in snapshots]
+    loss = np.array([snapshot.test_loss for snapshot in snapshots])
+    best = record.snapshots[-1].best_heads()
+    heads = [
+        Line(
+            fitted(f"{printable(relation)}: {layer}.{head}", LONGEST_LABEL, LABEL),
+            np.array([snapshot.head_accuracy[layer, head, index] for snapshot in snapshots]),
+            index,
+            hint=f"{relation}, layer {layer}, head {head}",
+        )
+        for index, (relation, (layer, head, _)) in enumerate(zip(record.relations, best, strict=True))
+    ]
+    accuracy = Line("accuracy", np.array([snapshot.accuracy for snapshot in snapshots]), 0, hint="accuracy")
+    shares = linear(np.ones(1))
+    shown = [
+        Chart("Loss", "of test sequences", [Line("loss", loss, 0, hint="loss")], linear(loss)),
+        Chart("Accuracy", "share of right tokens", [accuracy], shares),
+        *([Chart("Heads", "largest weight on the right key", heads, shares)] if heads else []),
+    ]
+    notes = ["Heads are named layer.head, counted from 0; for each relation, the best one at the end."] if heads else []
+    end = record.snapshots[-1]
+    described = f"Line charts over {end.step:,} training steps. At the end: {end}."
+    body = charts(shown, steps, along="step", is_log=False)
+    return framed(f"Training on {printable(record.task)}", notes, body, described, gap=8)

@@ -95,14 +95,12 @@ def _between(anchors: tuple[tuple[float, float, float], ...], share: float) -> L
     at = share * (len(anchors) - 1)
     first = min(int(at), len(anchors) - 2)
     part = at - first
-    here, there = map(_polar_to_lab, anchors[first : first + 2])
-    lightness, a, b = (start + (other - start) * part for start, other in zip(here, there, strict=True))
+    ends = (
+        (lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue)))
+        for lightness, chroma, hue in anchors[first : first + 2]
+    )
+    lightness, a, b = (start + (other - start) * part for start, other in zip(*ends, strict=True))
     return lightness, a, b
-
-
-def _polar_to_lab(anchor: tuple[float, float, float]) -> Lab:
-    lightness, chroma, hue = anchor
-    return lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
 
 
 def _to_rgb(lab: Lab) -> Rgb:

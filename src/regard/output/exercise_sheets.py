@@ -51,14 +51,9 @@ def to_markdown(sheet: Sheet) -> str:
     lines = [f"# {escaped_markdown(sheet.title)}", "", HINT, ""]
     for block in sheet.blocks:
         lines += [escaped_markdown(block.caption), ""] if block.caption else []
-        rows = [
-            block.heading,
-            ["---"] * len(block.heading),
-            *([sheet.text(cell) for cell in row] for row in block.rows),
-        ]
-        for at, row in enumerate(rows):
-            lines.append("| " + " | ".join(cell if at == 1 else escaped_markdown(cell) for cell in row) + " |")
-        lines.append("")
+        rows = [block.heading, *([sheet.text(cell) for cell in row] for row in block.rows)]
+        head, *written = (f"| {' | '.join(map(escaped_markdown, row))} |" for row in rows)
+        lines += [head, f"| {' | '.join(['---'] * len(block.heading))} |", *written, ""]
     return "\n".join(lines)
 
 
@@ -71,19 +66,25 @@ def to_xlsx(sheet: Sheet) -> bytes:
     side = styles.Side(style="thin", color=RULE_COLOUR)
     border = styles.Border(left=side, right=side, top=side, bottom=side)
     fills = {name: styles.PatternFill("solid", fgColor=name) for name in (BOX_COLOUR, GIVEN_COLOUR)}
-    row = 1
-    for text in (f"{sheet.title}: {sheet.student}", HINT):
-        _text_cell(page, row, 1, text)
-        row += 2
+
+    def write_text(row: int, column: int, text: str) -> Any:
+        cell = page.cell(row, column, text or None)
+        if text:
+            cell.data_type = "s"  # a name such as =1+1 is text
+        return cell
+
+    write_text(1, 1, f"{sheet.title}: {sheet.student}")
+    write_text(3, 1, HINT)
+    row = 5
     for block in sheet.blocks:
         if block.caption:
-            _text_cell(page, row, 1, block.caption).font = styles.Font(bold=True)
+            write_text(row, 1, block.caption).font = styles.Font(bold=True)
             row += 1
         for at, cells in enumerate((block.heading, *block.rows)):
             for column, content in enumerate(cells, 1):
                 text = sheet.text(content)
                 number = _number(text) if at and column > 1 else None
-                cell = _text_cell(page, row, column, text) if number is None else page.cell(row, column, number)
+                cell = write_text(row, column, text) if number is None else page.cell(row, column, number)
                 cell.border = border
                 cell.fill = fills[BOX_COLOUR if isinstance(content, Box) else GIVEN_COLOUR]
                 cell.alignment = styles.Alignment(horizontal="center")
@@ -96,13 +97,6 @@ def to_xlsx(sheet: Sheet) -> bytes:
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
-
-
-def _text_cell(page: Any, row: int, column: int, text: str) -> Any:
-    cell = page.cell(row, column, text or None)
-    if text:
-        cell.data_type = "s"  # a name such as =1+1 is text
-    return cell
 
 
 def _number(text: str) -> float | None:

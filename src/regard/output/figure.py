@@ -1,7 +1,7 @@
 """Figures for slides and papers: `heat_map(trace).save("cat.svg")`, or .pdf, or .png with the `figures` extra."""
 
 from regard.output.attribution_figures import effect_map, logit_lens, projection, recipe, weight_scores
-from regard.output.chart_figures import comparison, pruning, scaling, training
+from regard.output.chart import comparison, pruning, scaling, training
 from regard.output.lesson_figures import block, fixed_and_computed, heads_and_filters, lookup, positions
 from regard.output.matrix_figures import Factor, product, sentence
 from regard.output.svg import Layout, Svg

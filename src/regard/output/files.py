@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import Any
 
+from regard.errors import missing_package
 from regard.output import html, latex, table_formats, text
-from regard.output.parquet import to_parquet
 from regard.output.svg import Svg
 from regard.tables import Table
 
@@ -67,3 +69,27 @@ def tables_file(tables: Sequence[Table], kind: Format, full: bool = False) -> st
 def figure_file(drawn: Svg, kind: Format) -> str | bytes:
     """A figure as the content of an SVG, PNG or PDF file."""
     return drawn.png() if kind is Format.PNG else drawn.pdf() if kind is Format.PDF else str(drawn)
+
+
+def to_parquet(table: Table) -> bytes:
+    """A table as the content of a Parquet file; numbers are float64, an empty cell is null."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as problem:
+        raise missing_package("Writing Parquet", "pyarrow") from problem
+    columns: dict[str, Any] = {}
+    for index, column in enumerate(table.columns):
+        cells = [row[index] for row in table.rows]
+        if column.kind == "number":
+            columns[column.name] = pyarrow.array(
+                [None if cell is None else float(cell) for cell in cells], pyarrow.float64()
+            )
+        elif column.kind == "vector":
+            vectors = [None if cell is None else [float(number) for number in cell] for cell in cells]
+            columns[column.name] = pyarrow.array(vectors, pyarrow.list_(pyarrow.float64()))
+        else:
+            columns[column.name] = pyarrow.array([None if cell is None else str(cell) for cell in cells])
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream, compression="zstd")
+    return stream.getvalue()

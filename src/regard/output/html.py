@@ -68,26 +68,22 @@ LIVE = "See attention move: regard studio opens it on a sentence of yours."
 
 def page(
     tables: Table | Iterable[Table] = (), figures: Svg | Iterable[Svg] = (), *, title: str = "Attention, step by step",
-    notes: Iterable[str] = (), language: str = "en", about: str = STILL, then: str = LIVE,
+    notes: Iterable[str] = (),
 ) -> str:  # fmt: skip
-    """A whole page with figures and tables.
-
-    about   what the page is, in a sentence
-    then    where to go next
-    """
+    """A whole page with figures and tables."""
     tables = [tables] if isinstance(tables, Table) else list(tables)
     figures = [figures] if isinstance(figures, Svg) else list(figures)
-    body = [f"<h1>{_text(title)}</h1>", _note(about), *map(_note, notes), *map(_figure, figures), *_tables(tables)]
+    body = [f"<h1>{_text(title)}</h1>", _note(STILL), *map(_note, notes), *map(_figure, figures), *_tables(tables)]
     return "\n".join(
         [
             "<!DOCTYPE html>",
-            f'<html lang="{_text(language)}">',
+            '<html lang="en">',
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta name="color-scheme" content="light dark"><title>{_text(title)}</title>',
             f"<style>{_STYLE}{_PAGE_STYLE}{family.style()}</style></head>",
             f'<body class="regard-still">{family.header({})}<main>',
             *body,
-            f"</main>{family.footer(then)}</body>",
+            f"</main>{family.footer(LIVE)}</body>",
             "</html>\n",
         ]
     )
@@ -174,38 +170,43 @@ def _omitted(tables: Iterable[Table]) -> list[str]:
 def _table(table: Table) -> str:
     """A table with a caption, and row and column headers for screen readers; a sum of vectors is the last row."""
     table, has_sum = sum_below(table)
-    heads = "".join(f'<th scope="col" class="{column.kind}">{_heading(column.name)}</th>' for column in table.columns)
-    widths = [_component_width(table, index) for index in range(len(table.columns))]
-    rows = []
-    for index, row in enumerate(table.rows):
-        marked = ' class="query"' if index == table.highlight else ""
-        marked = ' class="sum"' if has_sum and index == len(table.rows) - 1 else marked
-        cells = "".join(
-            _cell(cell, column, width, first=position == 0)
-            for position, (cell, column, width) in enumerate(zip(row, table.columns, widths, strict=True))
-        )
-        rows.append(f"<tr{marked}>{cells}</tr>")
+    # A heading may break after a slash: score/√d_k.
+    names = ("/<wbr/>".join(map(_formula, column.name.split("/"))) for column in table.columns)
+    heads = "".join(
+        f'<th scope="col" class="{column.kind}">{name}</th>' for name, column in zip(names, table.columns, strict=True)
+    )
+    marks = {table.highlight: ' class="query"'}
+    if has_sum:
+        marks[len(table.rows) - 1] = ' class="sum"'
+    cells = zip(*(_cells(table, index) for index in range(len(table.columns))), strict=True)
+    body = "\n".join(f"<tr{marks.get(index, '')}>{''.join(row)}</tr>" for index, row in enumerate(cells))
     caption = f"<caption>{_formula(table.title)}</caption>" if table.title else ""
     name = f' role="region" aria-label="{_text(table.title)}"' if table.title else ""
     notes = "".join(map(_note, table.all_notes))
-    body = "\n".join(rows)
     return (
         f'<div class="wide" tabindex="0"{name}><table>{caption}<thead><tr>{heads}</tr></thead>\n'
         f"<tbody>{body}</tbody></table>{notes}</div>"
     )
 
 
-def _component_width(table: Table, place: int) -> int:
-    """Characters of the longest component of a column of vectors, to which the others are padded."""
-    column = table.columns[place]
-    if column.kind != "vector":
-        return 0
-    vectors = [_parts(row[place], column) for row in table.rows if row[place] is not None]
-    return max((len(part) for parts in vectors for part in parts), default=0)
-
-
-def _padded(part: str, width: int) -> str:
-    return part if part == "…" else part.rjust(width, FIGURE_SPACE)
+def _cells(table: Table, place: int) -> list[str]:
+    """The cells of a column; the components of its vectors are as wide as the longest."""
+    column, values = table.columns[place], [row[place] for row in table.rows]
+    vectors = [[] if column.kind != "vector" or value is None else _parts(value, column) for value in values]
+    width = max((len(part) for parts in vectors for part in parts), default=0)
+    cells = []
+    for value, parts in zip(values, vectors, strict=True):
+        text = _text(printed(value, column))
+        if column.kind == "vector" and value is not None:
+            text = f"[{' '.join(part if part == '…' else part.rjust(width, FIGURE_SPACE) for part in parts)}]"
+        if place == 0 and column.kind in ("word", "text"):
+            cells.append(f'<th scope="row">{text}</th>')
+        elif column.shade and value is not None:
+            share = min(max(float(value), 0.0), 1.0) if float(value) == float(value) else 0.0
+            cells.append(f'<td class="number shade" style="--share:{share:.2%}">{text}</td>')
+        else:
+            cells.append(f'<td class="{column.kind}">{text}</td>')
+    return cells
 
 
 def _parts(vector: Any, column: Column) -> list[str]:
@@ -214,23 +215,6 @@ def _parts(vector: Any, column: Column) -> list[str]:
         return parts_of(vector, column.digits)
     ends = [*vector[:SHOWN_NUMBERS], vector[-1]]  # only these are printed
     return shortened(parts_of(ends, column.digits), SHOWN_NUMBERS)
-
-
-def _cell(cell: Any, column: Column, width: int, *, first: bool) -> str:
-    text = _text(printed(cell, column))
-    if column.kind == "vector" and cell is not None:
-        text = "[" + " ".join(_padded(part, width) for part in _parts(cell, column)) + "]"
-    if first and column.kind in ("word", "text"):
-        return f'<th scope="row">{text}</th>'
-    if column.shade and cell is not None:
-        share = min(max(float(cell), 0.0), 1.0) if float(cell) == float(cell) else 0.0
-        return f'<td class="number shade" style="--share:{share:.2%}">{text}</td>'
-    return f'<td class="{column.kind}">{text}</td>'
-
-
-def _heading(name: str) -> str:
-    """A heading that may break after a slash: score/√d_k."""
-    return "/<wbr/>".join(map(_formula, name.split("/")))
 
 
 def _formula(content: str) -> str:

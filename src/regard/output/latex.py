@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from regard.output.characters import printable, text_width
@@ -63,31 +63,6 @@ _PREAMBLE = r"""\documentclass{article}
   \usepackage[utf8]{inputenc}
   \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}% outlines, which scale; without it, T1 fonts can be bitmaps
 """
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Block:
-    """Columns that fit the page side by side: their headings and cells as LaTeX, and the size to set them in."""
-
-    kinds: tuple[str, ...]  # l or r
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    size: str
-    has_sum: bool  # whether the last row is the sum of those above
-
-    def set(self, may_break: bool) -> str:
-        """As a `tabular`, or, if it has many lines and may break, as a `longtable` that continues on the next page."""
-        lines = sum(max(cell.count("\\\\") for cell in row) + 1 for row in self.rows)
-        environment = "longtable" if may_break and lines > MANY_LINES else "tabular"
-        head = ["\\toprule", _line(self.headings), "\\midrule"]
-        head += ["\\endhead", "\\bottomrule", "\\endlastfoot"] if environment == "longtable" else []
-        rows = [_line(row) for row in self.rows]
-        if self.has_sum:
-            rows.insert(len(rows) - 1, "\\midrule")
-        foot = ["\\bottomrule"] if environment == "tabular" else []
-        shape = "".join(self.kinds)
-        parts = [f"\\begin{{{environment}}}{{{shape}}}", *head, *rows, *foot, f"\\end{{{environment}}}"]
-        return "\n".join(["{\\" + self.size, *parts, "}"] if self.size else parts)
 
 
 def render(table: Table, width: float = LINEWIDTH) -> str:
@@ -163,105 +138,97 @@ def _set(table: Table, width: float, *, may_break: bool) -> str:
     longest = max((len(cell) for row in table.rows for cell in row if _is_vector(cell)), default=0)
     notes = [*table.all_notes, *([SHORTENED.format(longest)] if longest > LONGEST else [])]
     parts = [f"\\textbf{{{formula(table.title)}}}\\par\\nobreak\\smallskip"] if table.title else []
-    parts += ["\n\\par\\medskip\n".join(block.set(may_break) for block in _blocks(table, width))]
+    parts += ["\n\\par\\medskip\n".join(_pieces(table, width, may_break))]
     parts += [f"\\par\\smallskip{{\\footnotesize {formula(note)}\\par}}" for note in notes]
     return "\n".join(parts) + "\n"
-
-
-def _blocks(table: Table, width: float) -> list[_Block]:
-    """The table in pieces that fit the width: whole if possible, with vectors in lines, split into columns."""
-    below, has_sum = sum_below(table)
-    for size, points in SIZES.items():
-        for part, foot in ((table, False), (below, has_sum)):
-            if _total(part, points, None) <= width:
-                return [_block(part, range(len(part.columns)), size, None, foot)]
-    size, points = "footnotesize", SIZES["footnotesize"]
-    for per_line in (PER_LINE, PER_LINE // 2):
-        if _total(below, points, per_line) <= width:
-            return [_block(below, range(len(below.columns)), size, per_line, has_sum)]
-    return [_block(below, columns, size, PER_LINE, has_sum) for columns in _split(below, points, width)]
 
 
 def _is_vector(cell: Any) -> bool:
     return cell is not None and not isinstance(cell, str) and hasattr(cell, "__len__")
 
 
-def _split(table: Table, points: float, width: float) -> list[list[int]]:
-    """Columns in groups that fit the width, the first one in each."""
-    wide = [_column_width(table, index, points, PER_LINE) for index in range(len(table.columns))]
-    groups: list[list[int]] = [[0]]
-    for index in range(1, len(table.columns)):
-        if len(groups[-1]) > 1 and sum(wide[member] + BETWEEN for member in [*groups[-1], index]) > width:
+def _pieces(table: Table, width: float, may_break: bool) -> list[str]:
+    """The table in pieces that fit the width: whole if possible, with vectors in lines, split into columns."""
+    below, has_sum = sum_below(table)
+    everything = range(len(below.columns))
+    for size, points in SIZES.items():
+        for part, foot in ((table, False), (below, has_sum)):
+            if sum(_column_widths(part, points, None)) <= width:
+                return [_tabular(part, range(len(part.columns)), size, None, foot, may_break)]
+    for per_line in (PER_LINE, PER_LINE // 2):
+        if sum(_column_widths(below, points, per_line)) <= width:
+            return [_tabular(below, everything, size, per_line, has_sum, may_break)]
+    wide = _column_widths(below, points, PER_LINE)
+    groups: list[list[int]] = [[0]]  # the first column is in each
+    for index in everything[1:]:
+        if len(groups[-1]) > 1 and sum(wide[member] for member in [*groups[-1], index]) > width:
             groups.append([0])
         groups[-1].append(index)
-    return groups
+    return [_tabular(below, group, size, PER_LINE, has_sum, may_break) for group in groups]
 
 
-def _total(table: Table, points: float, per_line: int | None) -> float:
-    return sum(_column_width(table, index, points, per_line) + BETWEEN for index in range(len(table.columns)))
+def _column_widths(table: Table, points: float, per_line: int | None) -> list[float]:
+    """Of each column with the space beside it."""
+
+    def width(cell: Any, column: Column) -> float:
+        if column.kind != "vector":
+            return text_width(printed(cell, column), points)
+        parts = _parts(cell, column.digits)
+        count = min(len(parts), per_line or len(parts))
+        return count * (max(map(len, parts), default=0) * 0.58 + 0.44) * points + points  # digits: 0.58 em
+
+    return [
+        max([text_width(column.name, points), *(width(row[at], column) for row in table.rows if row[at] is not None)])
+        * NARROWER
+        + BETWEEN
+        for at, column in enumerate(table.columns)
+    ]
 
 
-def _column_width(table: Table, place: int, points: float, per_line: int | None) -> float:
-    column = table.columns[place]
-    widths = [text_width(column.name, points)]
-    for row in table.rows:
-        cell = row[place]
-        if cell is None:
-            continue
-        if column.kind == "vector":
-            parts = _parts(cell, column.digits)
-            count = min(len(parts), per_line or len(parts))
-            widths.append(count * (max(map(len, parts), default=0) * 0.58 + 0.44) * points + points)  # digits: 0.58 em
-        else:
-            widths.append(text_width(printed(cell, column), points))
-    return max(widths) * NARROWER
-
-
-def _block(table: Table, columns: Sequence[int], size: str, per_line: int | None, has_sum: bool) -> _Block:
-    """Some columns of a table; rows that hold nothing but their name are left out of a part."""
+def _tabular(
+    table: Table, columns: Sequence[int], size: str, per_line: int | None, has_sum: bool, may_break: bool
+) -> str:
+    """Some columns as a `tabular`, or, if it has many lines and may break, as a `longtable` that continues on the next
+    page; rows that hold nothing but their name are left out of a part.
+    """
     chosen = [table.columns[index] for index in columns]
     summands = replace(table, rows=table.rows[: len(table.rows) - has_sum])
     largest = [strongest(summands, index) for index in columns]
-    widest = [_widest(table, index) for index in columns]
+    widest = []  # what the numbers of vectors are aligned by: the longest sign and digits before the point
+    for index, column in zip(columns, chosen, strict=True):
+        vectors = [row[index] for row in table.rows if row[index] is not None and column.kind == "vector"]
+        parts = (part.partition(".")[0] for vector in vectors for part in _parts(vector, column.digits))
+        widest.append(max(parts, key=len, default=""))
     rows, is_part = [], len(columns) < len(table.columns)
     for line, row in enumerate(table.rows):
         cells = [row[index] for index in columns]
-        is_sum = has_sum and line == len(table.rows) - 1
         if is_part and all(cell is None for cell in cells[1:]):
             continue
-        rows.append(
-            tuple(
-                _cell(cell, column, line == table.highlight, None if is_sum else most, wide, per_line)
-                for cell, column, most, wide in zip(cells, chosen, largest, widest, strict=True)
-            )
-        )
-    last = has_sum and table.rows[-1][columns[-1]] is not None
-    return _Block(
-        tuple("r" if column.kind == "number" else "l" for column in chosen),
-        tuple(f"${column.name}$" if column.name in _LETTERS else formula(column.name) for column in chosen),
-        tuple(rows), size, last or (has_sum and not is_part),
-    )  # fmt: skip
+        most = [None] * len(cells) if has_sum and line == len(table.rows) - 1 else largest
+        each = zip(cells, chosen, most, widest, strict=True)
+        rows.append([_cell(*cell, line == table.highlight, per_line) for cell in each])
+    lines = sum(max(cell.count("\\\\") for cell in row) + 1 for row in rows)
+    environment = "longtable" if may_break and lines > MANY_LINES else "tabular"
+    headings = (f"${column.name}$" if column.name in _LETTERS else formula(column.name) for column in chosen)
+    written = [*map(_line, rows)]
+    if has_sum and (not is_part or table.rows[-1][columns[-1]] is not None):
+        written.insert(len(written) - 1, "\\midrule")
+    if environment == "longtable":
+        written = ["\\endhead", "\\bottomrule", "\\endlastfoot", *written]
+    else:
+        written.append("\\bottomrule")
+    shape = "".join("r" if column.kind == "number" else "l" for column in chosen)
+    head = [f"\\begin{{{environment}}}{{{shape}}}", "\\toprule", _line(headings), "\\midrule"]
+    lines_written = [*head, *written, f"\\end{{{environment}}}"]
+    return "\n".join(["{\\" + size, *lines_written, "}"] if size else lines_written)
 
 
 def _parts(vector: Any, digits: int) -> list[str]:
     return shortened(parts_of(vector, digits), PER_LINE) if len(vector) > LONGEST else parts_of(vector, digits)
 
 
-def _widest(table: Table, place: int) -> str:
-    """What the numbers of a column of vectors are aligned by: the longest sign and digits before the point."""
-    column = table.columns[place]
-    if column.kind != "vector":
-        return ""
-    vectors = [_parts(row[place], column.digits) for row in table.rows if row[place] is not None]
-    return max((_before_point(part) for parts in vectors for part in parts), key=len, default="")
-
-
-def _before_point(number: str) -> str:
-    return number.partition(".")[0]
-
-
 def _cell(
-    cell: Any, column: Column, highlighted: bool, largest: float | None, widest: str, per_line: int | None
+    cell: Any, column: Column, largest: float | None, widest: str, highlighted: bool, per_line: int | None
 ) -> str:
     if cell is None:
         return ""
@@ -276,11 +243,9 @@ def _cell(
 
 def _vector(parts: list[str], widest: str, per_line: int | None) -> str:
     """[ a b c ], in lines of so many numbers."""
-    aligned = [_aligned(part, widest) for part in parts]
-    lines = [
-        aligned[start : start + (per_line or len(parts))] for start in range(0, len(parts), per_line or len(parts))
-    ]
-    joined = ["\\;\\,".join(line) for line in lines]
+    count = per_line or len(parts)
+    lines = [parts[start : start + count] for start in range(0, len(parts), count)]
+    joined = ["\\;\\,".join(_aligned(part, widest) for part in line) for line in lines]
     if len(joined) == 1:
         return f"$[\\,{joined[0]}\\,]$"
     first, *middle, last = joined
@@ -290,7 +255,7 @@ def _vector(parts: list[str], widest: str, per_line: int | None) -> str:
 
 def _aligned(part: str, widest: str) -> str:
     """A number with as much room before it as the widest has."""
-    missing = len(widest) - len(_before_point(part))
+    missing = len(widest) - len(part.partition(".")[0])
     if missing <= 0 or part == "…" or not widest:
         return _number(part)
     return f"\\phantom{{{_number(widest[:missing])}}}{_number(part)}"

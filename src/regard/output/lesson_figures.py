@@ -9,34 +9,15 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard import errors
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
-from regard.output.svg import (
-    Drawing,
-    Layout,
-    Svg,
-    arrow_head,
-    below,
-    beside,
-    framed,
-    grid,
-    least_type,
-    line,
-    named,
-    path,
-    rectangle,
-    room,
-    sized,
-    text,
-    titled,
-    widest,
-)
-from regard.output.weight_figures import WeightMatrix, head_count, largest_weight, numbers_of, weights_of, weights_panel
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
+from regard.output.weight_figures import head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, BlockStage
 from regard.teaching.convolution import filter_terms
-from regard.teaching.lookup import Answer, Lookup, said
+from regard.teaching.lookup import Lookup, said
 from regard.teaching.positions import PositionLesson
 
 # Positional encodings
@@ -47,43 +28,39 @@ RADIUS, MOST_ARROWS = 62.0, 8
 
 
 @sized
-def positions(lesson: PositionLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def positions(lesson: PositionLesson, **_options: Unpack[FigureOptions]) -> Svg:
     """The encoding of each position (for rotary, the rotation of some pairs) beside the similarities of positions."""
-    is_rotary = lesson.kind == "rotary"
-    notes = list(lesson.notes)
-    if lesson.length > MOST_POSITIONS or (not is_rotary and lesson.encoding.shape[1] > MOST_COMPONENTS):
+    is_rotary, notes, size = lesson.kind == "rotary", list(lesson.notes), lesson.encoding.shape
+    if lesson.length > MOST_POSITIONS or (not is_rotary and size[1] > MOST_COMPONENTS):
         notes.append(f"Drawn: the first {MOST_POSITIONS} positions and {MOST_COMPONENTS} components at most.")
-    body = beside([_turns(lesson) if is_rotary else _encoding(lesson), _similarity(lesson)], room(54))
-    return framed(title or lesson.title, notes, body, _positions_described(lesson), gap=8)
+    if is_rotary:
+        left = _turns(lesson)
+        name = "Score of equal vectors after rotation" if room(1.0) > 0.6 else "Score after rotation"
+    else:
+        array = lesson.encoding[:MOST_POSITIONS, :MOST_COMPONENTS]
+        usual = None if lesson.kind == "sinusoidal" else scale_for(np.quantile(np.abs(array), [0.995])).top
+        scale = scale_for(array, signed=True, top=usual)  # a few numbers of learned positions dwarf all others
+        left = _counted("Added to a word's vector", array, scale, "component", "position {row}, component {column}")
+        name = "Similarity (cosine)"
+    similarity = lesson.similarity[:MOST_POSITIONS, :MOST_POSITIONS]
+    scale = scale_for(similarity, signed=True, top=1.0)
+    right = _counted(name, similarity, scale, "position", "positions {row} and {column}")
+    described = f"{lesson.title}: {size[0]} positions of {size[1]} {'pairs' if is_rotary else 'components'}."
+    if (near := np.diagonal(lesson.similarity, 1)).size:
+        described += f" Neighbouring positions have a similarity of {near.mean():.2f} on average."
+    return framed(lesson.title, notes, svg.beside([left, right], room(54)), " ".join([described, *lesson.notes]), gap=8)
 
 
-def _encoding(lesson: PositionLesson) -> Drawing:
-    """A row per position, a column per component."""
-    array = lesson.encoding[:MOST_POSITIONS, :MOST_COMPONENTS]
-    usual = None if lesson.kind == "sinusoidal" else scale_for(np.quantile(np.abs(array), [0.995])).top
-    scale = scale_for(array, signed=True, top=usual)  # a few numbers of learned positions dwarf all others
-    cell = cell_size(array.shape[1], SIDE * 1.2, 26.0), cell_size(len(array), SIDE, 26.0)
-    hint = "position {row}, component {column}: {number}"
-    return _counted("Added to a word's vector", array, scale, cell, "component", hint)
-
-
-def _similarity(lesson: PositionLesson) -> Drawing:
-    array = lesson.similarity[:MOST_POSITIONS, :MOST_POSITIONS]
-    side = cell_size(len(array), SIDE, 26.0)
-    name = "Score of equal vectors after rotation" if lesson.kind == "rotary" else "Similarity (cosine)"
-    name = "Score after rotation" if lesson.kind == "rotary" and room(1.0) <= 0.6 else name
-    hint = "positions {row} and {column}: {number}"
-    return _counted(name, array, scale_for(array, signed=True, top=1.0), (side, side), "position", hint)
-
-
-def _counted(name: str, array: Numbers, scale: Scale, cell: tuple[float, float], across: str, hint: str) -> Drawing:
+def _counted(name: str, array: Numbers, scale: Scale, across: str, hint: str) -> Drawing:
     """A matrix whose rows are positions, with a name above and a colour bar beside it."""
     rows, columns = ([str(index) for index in range(count)] for count in array.shape)
+    wide = SIDE * 1.2 if across == "component" else SIDE
+    cell = cell_size(len(columns), wide, 26.0), cell_size(len(rows), SIDE, 26.0)
     drawn = panel(
         array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
-        column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=hint,
+        column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=f"{hint}: {{number}}",
     )  # fmt: skip
-    return named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
+    return svg.named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
 
 
 def _turns(lesson: PositionLesson) -> Drawing:
@@ -91,22 +68,28 @@ def _turns(lesson: PositionLesson) -> Drawing:
     pairs = lesson.encoding.shape[1]
     most = 4 if room(1.0) > 0.6 else 2
     chosen = sorted({round(index * (pairs - 1) / (most - 1)) for index in range(min(pairs, most))})
-    circles = grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], most // 2)
+    circles = svg.grid([_circle(lesson.encoding[:MOST_ARROWS, pair], pair) for pair in chosen], most // 2)
     name = "Direction of a pair at positions 0, 1, 2 …" if most == 4 else "Pairs at positions 0, 1, 2 …"
-    return named(circles, name, 14, 28)
+    return svg.named(circles, name, 14, 28)
 
 
 def _circle(angles: Numbers, pair: int) -> Drawing:
     """A pair of components at each position as an arrow from the centre, the first ones darkest."""
     step = math.degrees(angles[1]) if len(angles) > 1 else 0.0
     label, reach = f"pair {pair}: {step:.3g}° per position", room(RADIUS)
-    width = max(2 * reach + 84, widest([label], 12) + 12)
+    width = max(2 * reach + 84, svg.widest([label], 12) + 12)
     x, y, r = width / 2, 22 + reach, f"{reach:.1f}"
     circle = f"M{x - reach:.2f} {y:.2f}a{r} {r} 0 1 0 {2 * reach:.1f} 0a{r} {r} 0 1 0 {-2 * reach:.1f} 0z"
-    parts = [path(circle, colours.RULE, 1, fill="#ffffff")]
+    parts = [svg.path(circle, colours.RULE, 1, fill="#ffffff")]
     for position in reversed(range(len(angles))):
         shade = colours.sequential(0.95 - 0.6 * position / max(len(angles) - 1, 1))
-        parts.append(_arrow(x, y, reach, angles[position], shade))
+        # From the centre almost to the edge; angles grow counterclockwise, as in mathematics.
+        cos, sin = math.cos(angles[position]), -math.sin(angles[position])
+        (x1, y1), (x2, y2) = ((x + length * cos, y + length * sin) for length in (reach - 11, reach - 2))
+        head = (
+            f"M{x2:.2f} {y2:.2f}L{x1 - 4.5 * sin:.2f} {y1 + 4.5 * cos:.2f}L{x1 + 4.5 * sin:.2f} {y1 - 4.5 * cos:.2f}z"
+        )
+        parts.append(svg.path(f"M{x:.2f} {y:.2f}L{x1:.2f} {y1:.2f}", shade, 2) + svg.path(head, fill=shade))
     labelled: list[float] = []
     for position, angle in enumerate(angles):
         if all(math.cos(angle - other) <= math.cos(0.22 * RADIUS / reach) for other in labelled):  # no label on another
@@ -115,29 +98,6 @@ def _circle(angles: Numbers, pair: int) -> Drawing:
             parts.append(text(str(position), *at, 11, anchor="middle", fill=colours.MUTED))
     parts.append(text(label, x, y + reach + 32, 12, anchor="middle"))
     return Drawing(width, 2 * reach + 66, tuple(parts))
-
-
-def _arrow(x: float, y: float, reach: float, angle: float, colour: str) -> str:
-    """From the centre of a circle almost to its edge; angles grow counterclockwise, as in mathematics."""
-    cos, sin = math.cos(angle), -math.sin(angle)
-    tip = x + (reach - 2) * cos, y + (reach - 2) * sin
-    base = x + (reach - 11) * cos, y + (reach - 11) * sin
-    side = 4.5
-    head = (
-        f"M{tip[0]:.2f} {tip[1]:.2f}L{base[0] - side * sin:.2f} {base[1] + side * cos:.2f}"
-        f"L{base[0] + side * sin:.2f} {base[1] - side * cos:.2f}z"
-    )
-    return path(f"M{x:.2f} {y:.2f}L{base[0]:.2f} {base[1]:.2f}", colour, 2) + path(head, fill=colour)
-
-
-def _positions_described(lesson: PositionLesson) -> str:
-    size = lesson.encoding.shape
-    near = np.diagonal(lesson.similarity, 1)
-    caption = (
-        f"{lesson.title}: {size[0]} positions of {size[1]} {'pairs' if lesson.kind == 'rotary' else 'components'}."
-    )
-    beside = f" Neighbouring positions have a similarity of {near.mean():.2f} on average." if near.size else ""
-    return " ".join([caption + beside, *lesson.notes])
 
 
 # A transformer block
@@ -150,11 +110,13 @@ WORD_ROW = 19.0  # height of a word
 
 
 @sized
-def block(lesson: BlockLesson, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
     """From left to right: the embeddings, the output of each part of the block, and the result."""
     arrays = [stage.vectors for stage in lesson.stages] + ([lesson.memory] if lesson.memory is not None else [])
     scale = scale_for(np.concatenate([array.ravel() for array in arrays]), signed=True)
-    strip, apart = _strip_sizes(lesson)
+    strip, apart = room(STRIP), max(room(STAGES_APART), 22.0)
+    lines = [line for stage in lesson.stages for line in _name_lines(stage.name, 0.0)]
+    strip = max(strip, svg.widest(lines, STAGE_NAME, bold=True) + 8 - apart)  # the names of neighbours do not touch
     panels = [
         _strip(stage.vectors, lesson.words, scale, strip, number == 0) for number, stage in enumerate(lesson.stages)
     ]
@@ -169,33 +131,19 @@ def block(lesson: BlockLesson, *, title: str | None = None, **_layout: Unpack[La
     for number, (stage, strip_panel) in enumerate(zip(lesson.stages, panels, strict=True)):
         x = left + pitch * number
         parts.append(strip_panel.drawing.at(x - strip_panel.left, above))
-        parts += _stage_name(stage.name, x + strip / 2, above, strip)
+        lines = _name_lines(stage.name, strip)
+        for place, name in enumerate(lines, 1 - len(lines)):
+            parts.append(text(name, x + strip / 2, above - 13 + 16 * place, STAGE_NAME, anchor="middle", bold=True))
         if number:
             middle = above + tall / 2
-            parts.append(line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
-            parts.append(arrow_head(x - 4, middle, colours.MUTED))
+            parts.append(svg.line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
+            parts.append(svg.arrow_head(x - 4, middle, colours.MUTED))
     parts += _residuals(lesson.stages, left, above + tall, pitch, strip)
     if has_memory:
         parts += _memory(lesson, scale, left, pitch, above, strip)
     strips = Drawing(left + pitch * len(panels) - apart, above + tall + (62 if room(1.0) >= 0.6 else 54), tuple(parts))
     bar = colour_bar(scale, min(max(tall, room(80.0), 40.0), 150.0), "number")
-    body = beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
-    return framed(title or f"Through {lesson.title}", _block_notes(lesson), body, _block_described(lesson))
-
-
-def _strip_sizes(lesson: BlockLesson) -> tuple[float, float]:
-    """The width of a stage and the gap after it; the names of neighbours, on several lines if need be, do not touch."""
-    lines = [line for stage in lesson.stages for line in _name_lines(stage.name, 0.0)]
-    strip, apart = room(STRIP), max(room(STAGES_APART), 22.0)
-    return max(strip, widest(lines, STAGE_NAME, bold=True) + 8 - apart), apart
-
-
-def _word_row() -> float:
-    """The height of a word's row."""
-    return max(room(WORD_ROW), least_type(WORD_SIZE) * 1.25)
-
-
-def _block_notes(lesson: BlockLesson) -> list[str]:
+    body = svg.beside([strips, bar], room(30), [0.0, above - 22]) if room(1.0) > 0.5 else strips
     count, width = lesson.stages[0].vectors.shape
     notes = [
         f"Each strip holds the vectors of all words, {count} × {width}: one row per word. "
@@ -203,9 +151,18 @@ def _block_notes(lesson: BlockLesson) -> list[str]:
     ]
     if lesson.kind == "decoder":
         notes.append("Masked self-attention: a word sees only itself and the words before it.")
-    if lesson.memory is not None:
+    if has_memory:
         notes.append("Cross-attention: queries come from these words, keys and values from the encoded context.")
-    return [*notes, lesson.note]
+    words, context = (" ".join(map(printable, words)) for words in (lesson.words, lesson.context_words))
+    described = f"The vectors of the words {words} through {lesson.title}: "
+    described += ", ".join(stage.name for stage in lesson.stages) + "."
+    described += f" The context is: {context}." if context else ""
+    return framed(f"Through {lesson.title}", [*notes, lesson.note], body, f"{described} {lesson.note}")
+
+
+def _word_row() -> float:
+    """The height of a word's row."""
+    return max(room(WORD_ROW), least_type(WORD_SIZE) * 1.25)
 
 
 def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, width: float, labelled: bool) -> Panel:
@@ -227,14 +184,6 @@ def _name_lines(name: str, strip: float) -> list[str]:
     return [first, second] if second else [first]
 
 
-def _stage_name(name: str, x: float, above: float, strip: float) -> list[str]:
-    lines = _name_lines(name, strip)
-    return [
-        text(line, x, above - 13 - 16 * (len(lines) - 1 - number), STAGE_NAME, anchor="middle", bold=True)
-        for number, line in enumerate(lines)
-    ]
-
-
 def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch: float, strip: float) -> list[str]:
     """Residual connections: curves from the input of a part to where its output is added."""
     parts = []
@@ -248,9 +197,9 @@ def _residuals(stages: tuple[BlockStage, ...], left: float, below: float, pitch:
             f"C{start:.2f} {depth:.2f} {start + 20:.2f} {depth:.2f} {start + 40:.2f} {depth:.2f}"
             f"L{end - 40:.2f} {depth:.2f}C{end - 20:.2f} {depth:.2f} {end:.2f} {depth:.2f} {end:.2f} {below + 10:.2f}"
         )
-        parts.append(path(d, colours.ACCENT, 1.4))
+        parts.append(svg.path(d, colours.ACCENT, 1.4))
         tip = f"M{end:.2f} {below + 3:.2f}l-4 8h8z"
-        parts.append(path(tip, fill=colours.ACCENT))
+        parts.append(svg.path(tip, fill=colours.ACCENT))
         parts.append(text("+ residual", (start + end) / 2, depth + 13, 11, anchor="middle", fill=colours.ACCENT))
     return parts
 
@@ -265,17 +214,10 @@ def _memory(lesson: BlockLesson, scale: Scale, left: float, pitch: float, above:
     return [
         text("context, encoded", x + strip / 2, 8, STAGE_NAME, anchor="middle", bold=True),
         context_strip.drawing.at(x - context_strip.left, top),
-        line(x + strip / 2, top + context_strip.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
-        path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
+        svg.line(x + strip / 2, top + context_strip.height + 4, x + strip / 2, end - 6, colours.MUTED, 1.2),
+        svg.path(f"M{x + strip / 2:.2f} {end:.2f}l-4 -8h8z", fill=colours.MUTED),
         text("keys, values", x + strip / 2 + 10, (top + context_strip.height + end) / 2, 11, fill=colours.MUTED),
     ]
-
-
-def _block_described(lesson: BlockLesson) -> str:
-    stages = ", ".join(stage.name for stage in lesson.stages)
-    words = " ".join(map(printable, lesson.words))
-    context = f" The context is: {' '.join(map(printable, lesson.context_words))}." if lesson.context_words else ""
-    return f"The vectors of the words {words} through {lesson.title}: {stages}.{context} {lesson.note}"
 
 
 # Look-up
@@ -288,79 +230,54 @@ COLUMNS_APART = 28.0
 
 
 @sized
-def lookup(
-    dictionary: Lookup,
-    query: Any,
-    temperature: float | None = None,
-    *,
-    title: str | None = None,
-    **_layout: Unpack[Layout],
-) -> Svg:
+def lookup(dictionary: Lookup, query: Any, temperature: float | None = None, **_options: Unpack[FigureOptions]) -> Svg:
     """The weights that the soft look-up of one query gives to the keys, strongest first, and what comes out."""
-    answer = dictionary.soft(query, temperature)
-    most = max(4, round(room(MOST_KEYS)))
-    order = np.argsort(-answer.weights, kind="stable")[:most]
-    similarity = dictionary.similarities(query)
+    answer, hard = dictionary.soft(query, temperature), dictionary.hard(query)
+    order = np.argsort(-answer.weights, kind="stable")[: max(4, round(room(MOST_KEYS)))]
+    similarity, weights = dictionary.similarities(query), answer.weights[order]
     digits = max(2, digits_for(similarity[np.isfinite(similarity)])) if np.isfinite(similarity).any() else 2
-    rows = [
-        (
-            fitted(_one_line(dictionary.keys[index]), max(room(LONGEST), 130.0), SIZE, bold=True),
-            printed_number(similarity[index], digits),
-            float(answer.weights[index]),
-            fitted(_one_line(dictionary.values[index]), max(room(LONGEST), 130.0), SIZE, bold=True),
-        )
-        for index in order
-    ]
+    longest = max(room(LONGEST), 130.0)
+    keys, values = (
+        [fitted(_one_line(things[index]), longest, SIZE, bold=True) for index in order]
+        for things in (dictionary.keys, dictionary.values)
+    )
+    scores = [printed_number(similarity[index], digits) for index in order]
     used = dictionary.temperature_for(temperature)
     softmax = "softmax" if used == 1 else f"softmax(similarity / {used:g})" if used else "softmax, temperature → 0"
-    headings = ("key", "similarity", f"{softmax} = weight", "value")
-    key_wide = max(widest([row[0] for row in rows], SIZE, bold=True), widest(headings[:1], SMALL))
-    apart, bar = max(room(COLUMNS_APART), 14.0), room(BAR)
-    score_right = key_wide + apart + max(widest([row[1] for row in rows], SIZE), widest(headings[1:2], SMALL))
+    names = ("key", "similarity", f"{softmax} = weight", "value")
+    least = [svg.widest([name], SMALL) for name in names]
+    apart = max(room(COLUMNS_APART), 14.0)
+    score_right = max(svg.widest(keys, SIZE, bold=True), least[0]) + apart + max(svg.widest(scores, SIZE), least[1])
     bar_left = score_right + apart
-    number_right = max(bar_left + bar + 48, bar_left + widest(headings[2:3], SMALL) + 10)
-    bar = number_right - bar_left - 48
-    value_left = number_right + apart
-    width = max(value_left + max(widest([row[3] for row in rows], SIZE, bold=True), 60.0), room(460.0))
-    name = title or f"SELECT value WHERE key ≈ {_quoted(query)}"
+    number_right = bar_left + max(room(BAR) + 48, least[2] + 10)
+    bar, value_left = number_right - bar_left - 48, number_right + apart
+    width = max(value_left + max(svg.widest(values, SIZE, bold=True), 60.0), room(460.0))
+    ends = ((0, "start"), (score_right, "end"), (bar_left, "start"), (value_left, "start"))
     parts = [
-        text(headings[0], 0, 8, SMALL, fill=colours.MUTED),
-        text(headings[1], score_right, 8, SMALL, anchor="end", fill=colours.MUTED),
-        text(headings[2], bar_left, 8, SMALL, fill=colours.MUTED),
-        text(headings[3], value_left, 8, SMALL, fill=colours.MUTED),
-        line(0, 22, width, 22, colours.RULE),
+        text(name, x, 8, SMALL, anchor=anchor, fill=colours.MUTED)
+        for name, (x, anchor) in zip(names, ends, strict=True)
     ]
-    top = max((row[2] for row in rows), default=0.0)
-    for index, (key, score, weight, value) in enumerate(rows):
-        y, first = 22 + ROW * (index + 0.6), weight == top > 0
+    parts.append(svg.line(0, 22, width, 22, colours.RULE))
+    for index, (key, score, weight, value) in enumerate(zip(keys, scores, weights, values, strict=True)):
+        y, first = 22 + ROW * (index + 0.6), weight == weights.max() > 0
         parts.append(text(key, 0, y, SIZE, bold=first))
         parts.append(text(score, score_right, y, SIZE, anchor="end"))
-        parts.append(rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
+        parts.append(svg.rectangle(bar_left, y - 8, bar, 16, colours.HIDDEN, radius=2))
         if weight * bar >= 0.5:
-            parts.append(rectangle(bar_left, y - 8, bar * weight, 16, colours.ACCENT, radius=2))
+            parts.append(svg.rectangle(bar_left, y - 8, bar * weight, 16, colours.ACCENT, radius=2))
         parts.append(text(printed_number(weight, 2), number_right, y, SIZE, anchor="end", bold=first))
         parts.append(text(value, value_left, y, SIZE, bold=first))
-    height = 22 + ROW * len(rows) + 6
-    left = len(dictionary) - len(rows)
+    height, left = 22 + ROW * len(keys) + 6, len(dictionary) - len(keys)
     note = [f"{left:,} keys with smaller weights are not drawn."] if left else []
-    below = titled(f"z = {_one_line(answer.value)}", note, width, size=15)
+    result = _one_line(answer.value)
+    below = svg.titled(f"z = {result}", note, width, size=15)
     body = Drawing(width, height + below.height - 2, (*parts, below.at(0, height + 10)))
-    return framed(name, _lookup_notes(dictionary, query, answer), body, _lookup_described(query, rows, answer))
-
-
-def _lookup_notes(dictionary: Lookup, query: Any, answer: Answer) -> list[str]:
-    hard = dictionary.hard(query)
     equal = f"Hard look-up, key = query: {_one_line(hard.value)}." if hard.found else "Hard look-up: no key equals it."
-    return [equal, "Soft look-up: every key counts, by its similarity to the query; weights sum to 1.", *answer.notes]
-
-
-def _lookup_described(query: Any, rows: list[tuple[str, str, float, str]], answer: Answer) -> str:
-    weights = ", ".join(f"{key} {printed_number(weight, 2)}" for key, _, weight, _ in rows)
-    return f"Soft look-up of {_quoted(query)}. Weights: {weights}. The answer is {_one_line(answer.value)}."
-
-
-def _quoted(query: Any) -> str:
-    return f"“{printable(query)}”" if isinstance(query, str) else _one_line(query)
+    soft = "Soft look-up: every key counts, by its similarity to the query; weights sum to 1."
+    quoted = f"“{printable(query)}”" if isinstance(query, str) else _one_line(query)
+    listed = ", ".join(f"{key} {printed_number(weight, 2)}" for key, weight in zip(keys, weights, strict=True))
+    described = f"Soft look-up of {quoted}. Weights: {listed}. The answer is {result}."
+    return framed(f"SELECT value WHERE key ≈ {quoted}", [equal, soft, *answer.notes], body, described)
 
 
 def _one_line(value: Any) -> str:
@@ -380,7 +297,7 @@ MOST_FIXED = 16  # rows and columns of the fixed weights that are drawn
 @sized
 def fixed_and_computed(
     fixed: Any, first: Any, second: Any, *, words: tuple[Sequence[str], Sequence[str]] | None = None, head: int = 0,
-    title: str | None = None, **_layout: Unpack[Layout]
+    **_options: Unpack[FigureOptions],
 ) -> Svg:  # fmt: skip
     """Feed-forward weights, equal for both inputs, beside attention weights, computed from each input.
 
@@ -388,62 +305,45 @@ def fixed_and_computed(
     first, second   the same attention on two inputs: a Trace, an Attention or an array each
     words           of both inputs, for subjects without words
     """
-    array = _weight_of(fixed)
-    shown = array[:MOST_FIXED, :MOST_FIXED]
-    inputs = [weights_of(subject, head, of) for subject, of in zip((first, second), words or (None, None), strict=True)]
-    fixed_scale = scale_for(shown, signed=True)
-    scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
-    columns = [_fixed_column(weights, number, shown, fixed_scale, scale) for number, weights in enumerate(inputs)]
-    wide = [max(pair[side].width for pair in columns) for side in (0, 1)]
-    of_head = f", head {inputs[0].head}" if inputs[0].heads > 1 else ""
-    part = f" Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
-    learned = f"Learned once: the same matrix for every input, whatever the words.{part * (shown.shape != array.shape)}"
-    computed = f"Computed from the words: a different matrix for every input{of_head}."
-    headings = [titled("Feed-forward", [learned], wide[0], 16), titled("Attention", [computed], wide[1], 16)]
-    body = grid([*headings, *columns[0], *columns[1]], 2, room(28))
-    name = title or "Fixed weights and computed weights"
-    return framed(name, [], body, _computed_described(inputs[0], inputs[1], array))
-
-
-def _fixed_column(
-    weights: WeightMatrix, place: int, fixed: Numbers, fixed_scale: Scale, scale: Scale
-) -> tuple[Drawing, Drawing]:
-    """For one input: the fixed matrix, and the one that is computed from its words."""
-    rows, columns = ([str(number + 1) for number in range(count)] for count in fixed.shape)
-    side = cell_size(max(fixed.shape), MATRIX_SIDE, 50)
-    left = panel(
-        fixed, rows, columns, fixed_scale, (side, side), label_size=11, row_title="input", column_title="output",
-        hint="input {row} to output {column}: {number}",
-    )  # fmt: skip
-    right = weights_panel(
-        weights, scale, cell_size(max(weights.array.shape), MATRIX_SIDE, 50), 12, titles=("query", "key")
-    )
-    drawn = with_bar(right, scale, "weight", 130)
-    sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
-    return named(with_bar(left, fixed_scale, "weight", 130), f"Input {place + 1}"), named(drawn, sentence)
-
-
-def _weight_of(fixed: Any) -> Numbers:
-    """The matrix of a layer, or the array itself."""
     for name in ("up", "matrix"):
         fixed = getattr(fixed, name, fixed)
     array = numbers_of("fixed", fixed)
     if array.ndim != 2:
         raise errors.ShapeError(f"`fixed` has shape {array.shape}; expected (input, output), the W of one layer.")
-    return array
-
-
-def _computed_described(one: WeightMatrix, two: WeightMatrix, array: Numbers) -> str:
+    shown = array[:MOST_FIXED, :MOST_FIXED]
+    inputs = [weights_of(subject, head, of) for subject, of in zip((first, second), words or (None, None), strict=True)]
+    fixed_scale = scale_for(shown, signed=True)
+    scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
+    ins, outs = ([str(number + 1) for number in range(count)] for count in shown.shape)
+    side = cell_size(max(shown.shape), MATRIX_SIDE, 50)
+    left = panel(
+        shown, ins, outs, fixed_scale, (side, side), label_size=11, row_title="input", column_title="output",
+        hint="input {row} to output {column}: {number}",
+    )  # fmt: skip
+    columns = []
     captions = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
-    for name, weights in (("first", one), ("second", two)):
+    for number, (name, weights) in enumerate(zip(("first", "second"), inputs, strict=True), 1):
+        side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
+        drawn = with_bar(weights_panel(weights, scale, side, 12, titles=("query", "key")), scale, "weight", 130)
+        sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
+        columns += [
+            svg.named(with_bar(left, fixed_scale, "weight", 130), f"Input {number}"),
+            svg.named(drawn, sentence),
+        ]
         query, key, weight = largest_weight(weights)
         captions.append(f"Attention on the {name} input gives its largest weight, {weight}, from {query} to {key}.")
-    return " ".join(captions)
+    wide = [max(drawing.width for drawing in columns[side::2]) for side in (0, 1)]
+    of_head = f", head {inputs[0].head}" if inputs[0].heads > 1 else ""
+    part = f" Drawn: {shown.shape[0]} × {shown.shape[1]} of {array.shape[0]} × {array.shape[1]}."
+    learned = f"Learned once: the same matrix for every input, whatever the words.{part * (shown.shape != array.shape)}"
+    computed = f"Computed from the words: a different matrix for every input{of_head}."
+    headings = [svg.titled("Feed-forward", [learned], wide[0], 16), svg.titled("Attention", [computed], wide[1], 16)]
+    body = svg.grid([*headings, *columns], 2, room(28))
+    return framed("Fixed weights and computed weights", [], body, " ".join(captions))
 
 
 # Heads beside the filters of a convolution
 
-FILTERS_TITLE = "Heads are to attention what filters are to a convolution"
 GAP = 26.0
 MOST_PANELS = 8  # heads, and filters
 WIDEST = 1700.0  # heads and filters side by side; wider ones are stacked
@@ -451,13 +351,7 @@ WIDEST = 1700.0  # heads and filters side by side; wider ones are stacked
 
 @sized
 def heads_and_filters(
-    subject: Any,
-    signal: Any,
-    filters: Any,
-    *,
-    words: Sequence[str] | None = None,
-    title: str | None = None,
-    **_layout: Unpack[Layout],
+    subject: Any, signal: Any, filters: Any, *, words: Sequence[str] | None = None, **_options: Unpack[FigureOptions]
 ) -> Svg:
     """The weights of heads on the left, a convolution's filters on the same words on the right.
 
@@ -483,7 +377,7 @@ def heads_and_filters(
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
     left = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
-        [named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
+        [svg.named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
         colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip
     two = _multiples(
@@ -491,8 +385,16 @@ def heads_and_filters(
         [_filter(part, labels, term_scale, side, taps // 2, f"filter {number}") for number, part in enumerate(terms)],
         across, colour_bar(term_scale, 110, "term, sum"),
     )  # fmt: skip
-    body = below([left, two], room(40)) if left.width + two.width > WIDEST else beside([left, two], room(72))
-    return framed(title or FILTERS_TITLE, [], body, _filters_described(heads, terms), gap=10)
+    body = svg.below([left, two], room(40)) if left.width + two.width > WIDEST else svg.beside([left, two], room(72))
+    captions = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
+    for head in heads:
+        query, key, weight = largest_weight(head)
+        captions.append(f"Head {head.head}: {query} attends to {key}, {weight}.")
+    for number, responses in enumerate(terms.sum(axis=2)):
+        best = int(np.abs(np.nan_to_num(responses)).argmax())
+        response = printed_number(responses[best], 2)
+        captions.append(f"Filter {number} responds most at {printable(labels[best])}, {response}.")
+    return framed("Heads are to attention what filters are to a convolution", [], body, " ".join(captions), gap=10)
 
 
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:
@@ -509,22 +411,10 @@ def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, re
         text("sum", x + strip.width / 2, matrix.top + matrix.height + 10, 11, anchor="middle", fill=colours.MUTED)
     )
     wide = max(matrix.drawing.width, x + strip.width)
-    return named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
+    return svg.named(Drawing(wide, matrix.drawing.height + 18, tuple(parts)), name)
 
 
 def _multiples(name: str, note: str, panels: list[Drawing], across: int, bar: Drawing) -> Drawing:
     """Panels in rows, with a heading above and the colour bar on the right."""
-    maps = beside([grid(panels, across, room(GAP)), bar], room(24), [0.0, 24.0])
-    return below([titled(name, [note], max(maps.width, room(300.0)), size=16), maps], 8)
-
-
-def _filters_described(heads: list[WeightMatrix], terms: Numbers) -> str:
-    captions = [f"{len(heads)} heads and {len(terms)} filters on the same {terms.shape[1]} words."]
-    for head in heads:
-        query, key, weight = largest_weight(head)
-        captions.append(f"Head {head.head}: {query} attends to {key}, {weight}.")
-    for number, responses in enumerate(terms.sum(axis=2)):
-        best = int(np.abs(np.nan_to_num(responses)).argmax())
-        word = printable(heads[0].key_words[best])
-        captions.append(f"Filter {number} responds most at {word}, {printed_number(responses[best], 2)}.")
-    return " ".join(captions)
+    maps = svg.beside([svg.grid(panels, across, room(GAP)), bar], room(24), [0.0, 24.0])
+    return svg.below([svg.titled(name, [note], max(maps.width, room(300.0)), size=16), maps], 8)

@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Scale, number_size, panel, scale_for
-from regard.output.svg import Drawing, Layout, Svg, beside, framed, path, rectangle, room, sized, text, widest
+from regard.output.panel import Scale, number_size, panel, scale_for
+from regard.output.svg import Drawing, FigureOptions, Svg, beside, framed, path, rectangle, room, sized, text, widest
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
 
@@ -35,18 +35,21 @@ class Factor:
 
 
 @sized
-def product(
-    factors: Sequence[Factor | str], *, title: str = "", notes: Sequence[str] = (), **_layout: Unpack[Layout]
-) -> Svg:
+def product(factors: Sequence[Factor | str], *, notes: Sequence[str] = (), **_options: Unpack[FigureOptions]) -> Svg:
     """Matrices and the signs between them from left to right, as in X · W_Q = Q.
 
     factors   a `Factor` for a matrix, a string such as "·", "=" or "softmax →" for a sign
     """
-    drawn = [_sign(part) if isinstance(part, str) else _matrix(part) for part in factors]
+    drawn = [
+        Drawing(widest([part], TYPE, bold=True), TYPE * 1.4, (text(part, 0, TYPE * 0.7, TYPE, bold=True),))
+        if isinstance(part, str)
+        else _matrix(part)
+        for part in factors
+    ]
     tall = max(drawing.height for drawing in drawn)
     body = beside(drawn, room(14), [(tall - drawing.height) / 2 for drawing in drawn])
     parts = [part if isinstance(part, str) else f"{part.name} ({_shape(part)})" for part in factors]
-    return framed(title or " ".join(part.partition(" (")[0] for part in parts), notes, body, " ".join(parts) + ".")
+    return framed(" ".join(part.partition(" (")[0] for part in parts), notes, body, " ".join(parts) + ".")
 
 
 def _shape(factor: Factor) -> str:
@@ -59,11 +62,13 @@ def _matrix(factor: Factor) -> Drawing:
     rows, columns = array.shape
     scale = Scale(1.0) if factor.is_weights else scale_for(array, signed=True)
     words = [fitted(printable(word), LONGEST_WORD, TYPE) for word in factor.words] or [""] * rows
-    cell = _cell(array, bool(factor.words))
+    least, has_numbers = TYPE * 1.25 if factor.words else 1.0, columns <= MOST_NUMBERS
+    wide, tall = (CELL, 30.0) if has_numbers else (max(min(22.0, room(SIDE) / columns), 1.2), 26.0)
+    cell = wide, max(min(tall, room(TALL) / rows), least)
     digits = min(2, digits_for(array))
     drawn = panel(
         array, words, [str(number + 1) for number in range(columns)], scale, cell, label_size=TYPE,
-        labelled=(bool(factor.words), False), numbers=columns <= MOST_NUMBERS, digits=digits,
+        labelled=(bool(factor.words), False), numbers=has_numbers, digits=digits,
         hint=f"{factor.name}, row {{row}}, column {{column}}: {{number}}",
     )  # fmt: skip
     shape = _shape(factor)
@@ -74,7 +79,7 @@ def _matrix(factor: Factor) -> Drawing:
     cells = drawn.drawing
     if factor.live:
         signed = ' data-signed="yes"' if scale.signed else ""
-        shown = f' data-digits="{digits}"' if columns <= MOST_NUMBERS and number_size(array, cell, digits) else ""
+        shown = f' data-digits="{digits}"' if has_numbers and number_size(array, cell, digits) else ""
         named = f'<g data-live="{factor.live}" data-top="{scale.top:g}"{signed}{shown}>'
         cells = Drawing(cells.width, cells.height, (named, *cells.parts, "</g>"))
     parts = (
@@ -86,20 +91,6 @@ def _matrix(factor: Factor) -> Drawing:
     return Drawing(max(left + drawn.width, middle + wide / 2) - start, drawn.height + TYPE * 3.2, moved)
 
 
-def _cell(array: Numbers, worded: bool) -> tuple[float, float]:
-    """The size of a cell: as wide as its number, or so that many of them fit."""
-    rows, columns = array.shape
-    least = TYPE * 1.25 if worded else 1.0
-    if columns <= MOST_NUMBERS:
-        return CELL, max(min(30.0, room(TALL) / rows), least)
-    return max(min(22.0, room(SIDE) / columns), 1.2), max(min(26.0, room(TALL) / rows), least)
-
-
-def _sign(sign: str) -> Drawing:
-    width = widest([sign], TYPE, bold=True)
-    return Drawing(width, TYPE * 1.4, (text(sign, 0, TYPE * 0.7, TYPE, bold=True),))
-
-
 # One query's weights on a sentence
 
 WORD, UNDER = 26.0, 20.0  # font sizes of a word and of its weight
@@ -108,9 +99,8 @@ LINES_APART = 46.0
 
 @sized
 def sentence(
-    words: Sequence[str], weights: Any, query: int, *, key: int | None = None, title: str = "",
-    width: float = 800.0, least: float = 0.1, numbers: bool = True,
-    **_layout: Unpack[Layout],
+    words: Sequence[str], weights: Any, query: int, *, key: int | None = None, width: float = 800.0, least: float = 0.1,
+    numbers: bool = True, **_options: Unpack[FigureOptions],
 ) -> Svg:  # fmt: skip
     """The words of a sentence, each on the colour of the weight that one of them, the query, gives it.
 
@@ -134,7 +124,13 @@ def sentence(
     top, pitch = 52.0, WORD * 1.6 + LINES_APART
     others = np.where(np.arange(len(row)) == query, -1.0, row)
     strongest = int(np.argmax(others)) if key is None else key
-    parts = [_link(boxes, query, strongest, top, pitch)] if row[strongest] >= least and numbers else []
+    parts = []
+    if row[strongest] >= least and numbers:  # a curve from the top of the query's box to that of the key
+        ends = [(left + wide / 2, top + at * pitch - 2) for left, at, wide in (boxes[query], boxes[strongest])]
+        (x1, y1), (x2, y2) = ends
+        lift = min(y1, y2) - 44
+        d = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {lift:.1f} {x2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
+        parts.append(path(d, colours.ACCENT, 3) + path(f"M{x2:.1f} {y2 + 2:.1f}l-6 -11h12z", fill=colours.ACCENT))
     for number, (label, (left, at, wide)) in enumerate(zip(labels, boxes, strict=True)):
         y, fill = top + at * pitch, colours.sequential(float(row[number]))
         stroke = colours.ACCENT if number == query else colours.RULE
@@ -148,13 +144,4 @@ def sentence(
             parts.append(text(shown, middle, y + WORD * 1.5 + 14, UNDER, anchor="middle", fill=colours.MUTED))
     body = Drawing(width, top + boxes[-1][1] * pitch + WORD * 1.5 + 28, tuple(parts))
     described = f"{words[query]} attends most to {words[strongest]}, {printed_number(row[strongest], 2)}."
-    return framed(title or f"What {printable(words[query])} attends to", [], body, described)
-
-
-def _link(boxes: Sequence[tuple[float, float, float]], query: int, key: int, top: float, pitch: float) -> str:
-    """A curve from the top of the query's box to that of the key."""
-    ends = [(left + wide / 2, top + line * pitch - 2) for left, line, wide in (boxes[query], boxes[key])]
-    (x1, y1), (x2, y2) = ends
-    lift = min(y1, y2) - 44
-    d = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {lift:.1f} {x2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
-    return path(d, colours.ACCENT, 3) + path(f"M{x2:.1f} {y2 + 2:.1f}l-6 -11h12z", fill=colours.ACCENT)
+    return framed(f"What {printable(words[query])} attends to", [], body, described)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -43,15 +43,10 @@ class Scale:
 def scale_for(array: Numbers, signed: bool = False, top: float | None = None) -> Scale:
     """A scale up to the largest number, rounded up: 0.42 becomes 0.5."""
     largest = float(abs(array[abs(array) < math.inf]).max(initial=0.0))
-    chosen = _rounded_up(largest) if top is None else top
-    return Scale(chosen, signed, largest > chosen * (1 + 1e-9))
-
-
-def _rounded_up(largest: float) -> float:
-    if largest <= 0 or not math.isfinite(largest):
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(largest))
-    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= largest * (1 - 1e-9))
+    if top is None:
+        power = 10.0 ** math.floor(math.log10(largest)) if largest else 1.0
+        top = next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= largest * (1 - 1e-9))
+    return Scale(top, signed, largest > top * (1 + 1e-9))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -87,16 +82,23 @@ def panel(
     width, height = cell[0] * len(columns), cell[1] * len(rows)
 
     parts = _cells(array, rows, columns, scale, cell, hidden, hint, (left, top))
-    if numbers:
-        parts += _numbers(array, scale, cell, hidden, digits, (left, top))
+    size = number_size(array, cell, digits) if numbers else 0.0
+    for (row, column), number in np.ndenumerate(array) if size else ():
+        if hidden is None or not hidden[row, column]:
+            ink = colours.ink_on(scale.colour(float(number)))
+            x, y = left + cell[0] * (column + 0.5) - 0.5, top + cell[1] * (row + 0.5) - 0.5
+            parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=ink))
     parts += [
         text(label, left - 8, top + cell[1] * (index + 0.5), label_size, anchor="end")
         for index, label in enumerate(row_labels)
         if label
     ]
+    lift = label_size * 0.45 * math.cos(math.radians(turn))
     parts += [
-        _column_label(label, left + cell[0] * (index + 0.5), top, label_size, turn)
-        for index, label in enumerate(column_labels)
+        text(label, x, top - 4 - lift, label_size, turn=turn)
+        if turn
+        else text(label, x, top - 6 - label_size / 2, label_size, anchor="middle")
+        for label, x in ((label, left + cell[0] * (index + 0.5)) for index, label in enumerate(column_labels))
         if label
     ]
     if row_title:
@@ -119,7 +121,8 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
         parts.append(rectangle(0, y, bar, taller, scale.colour(share * scale.top)))
     parts.append(rectangle(0, top, bar, height, "none", stroke=colours.RULE))
     shares = (1.0, 0.5, 0.0) if not scale.signed else (1.0, 0.0, -1.0)
-    digits = _digits(scale.top / (1 if scale.signed else 2))
+    middle = scale.top / (1 if scale.signed else 2)  # as few decimals as are exact, at most five
+    digits = next((digits for digits in range(5) if abs(middle * 10**digits % 1) < 1e-9 * 10**digits), 5)
     labels = [printed_number(share * scale.top, digits) for share in shares]
     labels[0] = f"≥ {labels[0]}" if scale.goes_on else labels[0]
     for label, share in zip(labels, shares, strict=True):
@@ -130,16 +133,14 @@ def colour_bar(scale: Scale, height: float, name: str, size: float = 11) -> Draw
     return Drawing(wide, top + height + size * 0.6, tuple(parts))
 
 
-def with_bar(matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24) -> Drawing:
-    """A drawn matrix with its colour bar on the right, which begins at the height of the first cells."""
+def with_bar(
+    matrix: Panel, scale: Scale, name: str = "", height: float = 200.0, apart: float = 24, over: Sequence[str] = ()
+) -> Drawing:
+    """A drawn matrix, with what is `over` it, and its colour bar on the right, from the height of the first cells."""
     bar = colour_bar(scale, min(max(matrix.height, room(80.0), BAR_LEAST), height), name)
     drop = matrix.top - 22  # the name of the bar is above its top
-    return beside([matrix.drawing, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
-
-
-def _digits(number: float) -> int:
-    """The fewest decimals that are exact, at most five."""
-    return next((digits for digits in range(5) if abs(number * 10**digits % 1) < 1e-9 * 10**digits), 5)
+    drawn = replace(matrix.drawing, parts=(*matrix.drawing.parts, *over))
+    return beside([drawn, bar], max(room(apart), 16.0), [max(0.0, -drop), max(0.0, drop)])
 
 
 def cell_size(count: int, most: float = 640.0, largest: float = 72.0) -> float:
@@ -191,23 +192,6 @@ def _cells(
     return parts
 
 
-def _numbers(
-    array: Numbers, scale: Scale, cell: tuple[float, float], hidden: Booleans | None, digits: int,
-    corner: tuple[float, float],
-) -> list[str]:  # fmt: skip
-    size = number_size(array, cell, digits)
-    if not size:
-        return []
-    parts = []
-    for (row, column), number in np.ndenumerate(array):
-        if hidden is not None and hidden[row, column]:
-            continue
-        fill = colours.ink_on(scale.colour(float(number)))
-        x, y = corner[0] + cell[0] * (column + 0.5) - 0.5, corner[1] + cell[1] * (row + 0.5) - 0.5
-        parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=fill))
-    return parts
-
-
 def _some(labels: list[str], pitch: float, apart: float) -> list[str]:
     """Every label, or every second, third …, so that they do not overlap."""
     step = max(1, math.ceil(apart / pitch - 1e-9))
@@ -234,13 +218,6 @@ def _room_above(labels: list[str], pitch: float, size: float, turn: float) -> tu
         if label
     ]
     return height, max(0.0, max(reach) - pitch * len(labels)) if turn == -45 else 0.0
-
-
-def _column_label(label: str, x: float, top: float, size: float, turn: float) -> str:
-    if not turn:
-        return text(label, x, top - 6 - size / 2, size, anchor="middle")
-    lift = size * 0.45 * math.cos(math.radians(turn))
-    return text(label, x, top - 4 - lift, size, turn=turn)
 
 
 def _title(name: str, x: float, y: float, size: float, turn: float) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,9 @@ from regard.arrays import numpy_of
 from regard.errors import OptionError
 from regard.heads.roles import TREEBANK, known
 from regard.heads.sentence_relations import TaggedSentence, answer_in, said_of_answer, said_of_link
-from regard.output import colours, html, table_formats, text
+from regard.output import html, table_formats, text
 from regard.output.characters import printable, printable_lines
 from regard.output.files import Format, file_of
-from regard.output.panel import Booleans
 from regard.output.svg import Svg
 from regard.output.trace_figures import flow
 from regard.output.weight_figures import MOST_CELLS, MOST_CELLS_PER_HEAD, Shapes, WeightMatrix, heads, heat_map
@@ -120,8 +119,10 @@ def closing(shown: Sight, seconds: float) -> Text:
     """The model, the certificate and the time taken."""
     reading = shown.reading
     took = f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    lines = [f"{_of_model(reading)} Loaded and read in {took}.", _certified(reading), CAUTION]
-    return Text("\n".join(lines), "dim")
+    sizes = sizes_in_words(reading.layer_numbers, reading.head_numbers)
+    model = f"{reading.model}: {sizes}, {len(reading.tokens):,} tokens. Loaded and read in {took}."
+    certified = f"Certificate: {reading.certificate}. {reading.unverified}".rstrip()
+    return Text("\n".join([model, certified, CAUTION]), "dim")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -132,8 +133,9 @@ class Beside:
     right: Table
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[RenderableType]:
-        widths = [_width(table) for table in (self.left, self.right)]
         shown = [text.render(table) for table in (self.left, self.right)]
+        lines = [text.plain(text.render(table, 1000), 1000).split("\n") for table in (self.left, self.right)]
+        widths = [max(map(cell_len, of_table)) for of_table in lines]
         if sum(widths) + APART > options.max_width:
             yield Group(*shown) if not self.right.title else Group(shown[0], Text(), shown[1])
             return
@@ -144,11 +146,7 @@ class Beside:
         yield grid
 
 
-def _width(table: Table) -> int:
-    return max(cell_len(line) for line in text.plain(text.render(table, 1000), 1000).split("\n"))
-
-
-# Figures, pages and notebooks
+# Figures and notebooks
 
 
 def figure(shown: Sight) -> Svg:
@@ -170,13 +168,6 @@ def heads_figure(shown: Sight) -> Svg:
     return heads(weights, title=f"Layer {layer}: {count} heads, each with its own weights", shapes=shapes)
 
 
-def page(shown: Sight, remarks: tuple[str, ...] = ()) -> str:
-    """One file with the tables and the map."""
-    reading = shown.reading
-    notes = [_of_model(reading), *remarks, _certified(reading), CAUTION]
-    return html.page([shown.looks, shown.heads, shown.pairs], figure(shown), title=reading.text, notes=notes)
-
-
 CAUTION = (
     "A weight shows where a head attends, not why the model gives its answer: heads differ, sinks take much of the "
     "weight, and a large weight can multiply a small value."
@@ -187,15 +178,6 @@ def notebook(reading: Reading) -> str:
     """A reading in a notebook: its strongest pairs, and the attention of one word."""
     shown = sight(reading)
     return html.fragment(shown.looks, shown.heads, shown.pairs, figure(shown))
-
-
-def _certified(reading: Reading) -> str:
-    return f"Certificate: {reading.certificate}. {reading.unverified}".rstrip()
-
-
-def _of_model(reading: Reading) -> str:
-    sizes = sizes_in_words(reading.layer_numbers, reading.head_numbers)
-    return f"{reading.model}: {sizes}, {len(reading.tokens):,} tokens."
 
 
 def step_table(shown: Sight, full: bool = False) -> Table:
@@ -260,28 +242,20 @@ def report(
     """
     answer = None if relation is None else answer_in(reading, relation, query)
     shown = sight(reading, query, layer, head, answer)
-    other = None if beside is None else _read_beside(reading, beside)
-    more = [] if other is None else [_moved(shown, other)]
+    other, more = None, []
+    if beside is not None:
+        if reading.reader is None:
+            raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
+        other, spelling = reading.reader.read(beside), reading.words[shown.query].text
+        alike = [number for number, word in enumerate(other.words) if word.text.casefold() == spelling.casefold()]
+        if not alike:
+            raise OptionError(
+                f"--beside: the other text has no word {spelling!r}. Choose one that both have, with --query WORD."
+            )
+        more = [reading.moved(shown.query, other, alike[0])]
     is_place = any(choice is not None for choice in (query, layer, head, relation))
     all_heads = layer is not None and head is None
     return SeeReport(shown, seconds, all_heads, more, {**(kept or {}), "beside": other}, is_place)
-
-
-def _read_beside(reading: Reading, text: str) -> Reading:
-    if reading.reader is None:
-        raise OptionError("--beside reads a second text with the same model: leave out hf: in --model.")
-    return reading.reader.read(text)
-
-
-def _moved(shown: Sight, other: Reading) -> Table:
-    """How far the shown word's vector moves in another text; the word there is spelled alike."""
-    spelling = shown.reading.words[shown.query].text
-    alike = [number for number, word in enumerate(other.words) if word.text.casefold() == spelling.casefold()]
-    if not alike:
-        raise OptionError(
-            f"--beside: the other text has no word {spelling!r}. Choose one that both have, with --query WORD."
-        )
-    return shown.reading.moved(shown.query, other, alike[0])
 
 
 def data(shown: Sight, seconds: float | None = None, more: Sequence[Table] = ()) -> str:
@@ -365,18 +339,12 @@ def weights_between_words(reading: Reading, layer: int, head: int, most: int = M
     note = ""
     if pooled:
         note = f"{len(words):,} words, pooled: the mean weight of a row's tokens on all words of the column"
-    hidden = None if pooled else _hidden(attention, edges)
+    hidden = None
+    if not pooled and attention.mask is not None and attention.shape[0] <= 8 * MOST_CELLS:
+        # Where all tokens of a key word are masked for all tokens of a query word.
+        by_key = np.logical_and.reduceat(np.isneginf(numpy_of(attention.masked[...])), edges[:-1], axis=1)
+        hidden = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
     return WeightMatrix(array, labels, labels, hidden, head, reading.heads, note, reading.source(layer))
-
-
-def _hidden(attention: Any, edges: Any) -> Booleans | None:
-    """Where all tokens of a key word are masked for all tokens of a query word."""
-    if attention.mask is None or attention.shape[0] > 8 * MOST_CELLS:
-        return None
-    forbidden = np.isneginf(numpy_of(attention.masked[...]))
-    by_key = np.logical_and.reduceat(forbidden, edges[:-1], axis=1)
-    hidden: Booleans = np.logical_and.reduceat(by_key, edges[:-1], axis=0)
-    return hidden
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -413,16 +381,10 @@ class WordMap:
             if numbers or not coloured:
                 line.rstrip()
             yield line
-        for note in self._notes(weights, numbers, coloured):
-            yield Text(note, "dim italic")
-
-    def _notes(self, weights: WeightMatrix, numbers: bool, coloured: bool) -> list[str]:
-        notes = ["· stands for less than 0.005."] if numbers else []
-        if not numbers and not coloured:
-            notes.append(f"{LEGEND}.")
+        notes = ["· stands for less than 0.005."] if numbers else [] if coloured else [f"{LEGEND}."]
         if weights.hidden is not None and weights.hidden.any():
             notes.append("Blank: words that may not be seen, because they come later or are masked.")
-        return [*notes, f"{weights.pooled}."] if weights.pooled else notes
+        yield from _notes([*notes, f"{weights.pooled}."] if weights.pooled else notes)
 
 
 def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
@@ -430,17 +392,12 @@ def _headings(words: tuple[str, ...], left: int, cell: int) -> list[Text]:
     names = [_cut(printable(word.removesuffix(GOES_ON)), TALLEST_HEADING) for word in words]
     if all(cell_len(name) < cell for name in names):
         return [Text(" " * left + "".join(" " * (cell - cell_len(name)) + name for name in names), "italic")]
-    letters = [_letters(name) for name in names]
-    tallest = max(map(len, letters))
+    levels = zip_longest(*(reversed(_letters(name)) for name in names), fillvalue=" ")  # aligned at the bottom
     lines = []
-    for level in range(tallest):
-        line = " " * left
-        for signs in letters:
-            above = tallest - len(signs)  # aligned at the bottom
-            sign = signs[level - above] if level >= above else " "
-            blanks = " " * (cell - cell_len(sign))
-            line += blanks + sign if cell == NUMBER else sign + blanks
-        lines.append(Text(line.rstrip(), "italic"))
+    for signs in reversed(list(levels)):
+        padded = ((" " * (cell - cell_len(sign)), sign) for sign in signs)
+        line = "".join(blanks + sign if cell == NUMBER else sign + blanks for blanks, sign in padded)
+        lines.append(Text(" " * left + line.rstrip(), "italic"))
     return lines
 
 
@@ -463,21 +420,16 @@ def _number_cell(weight: float) -> Text:
     """A weight such as .81 on its background colour."""
     if not weight >= FAINT:
         return Text("NaN".rjust(NUMBER) if weight != weight else "·".rjust(NUMBER), "dim")
-    text = printed_number(weight, 2)
-    text = "1.0" if text.startswith("1") else text[1:]
-    return Text(text.rjust(NUMBER), _on(weight) if weight >= GROUND else "dim")
+    number = printed_number(weight, 2)
+    number = "1.0" if number.startswith("1") else number[1:]
+    return Text(number.rjust(NUMBER), text.on_ground(weight) if weight >= GROUND else "dim")
 
 
 def _shade_cell(weight: float, coloured: bool) -> Text:
     if coloured:
-        return Text(" " * SHADE, _on(weight)) if weight >= GROUND else Text("· ", "dim")
+        return Text(" " * SHADE, text.on_ground(weight)) if weight >= GROUND else Text("· ", "dim")
     sign = next((sign for least, sign in SHADES if weight >= least), "·")
     return Text(sign * SHADE if sign != "·" else "· ")
-
-
-def _on(weight: float) -> str:
-    ground = colours.sequential(float(weight))
-    return f"{colours.ink_on(ground)} on {ground}"
 
 
 def _cut(word: str, most: int) -> str:

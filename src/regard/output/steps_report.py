@@ -33,8 +33,13 @@ class StepsReport:
 
     def file(self, kind: Format) -> str | bytes:
         """The content of a file."""
-        if kind in (Format.CSV, Format.JSON):
-            self._check_size(kind)
+        words = len(self.steps.words)
+        count = self.steps.heads * words**2  # files of numbers are never shortened; very large ones need `full`
+        if kind in (Format.CSV, Format.JSON) and self.query is None and not self.full and count > MOST_WEIGHTS:
+            raise OptionError(
+                f"All steps of {words:,} words as {kind} would hold {count:,} weights: "
+                "choose one word with --query WORD, or --full for all of them."
+            )
         if kind is Format.JSON:
             return table_formats.trace_to_json(self._trace())
         if kind is Format.XLSX:
@@ -51,12 +56,10 @@ class StepsReport:
 
     def drawing(self) -> Svg:
         """The heat map of one head or of all, the flow of one query, or the bars of a query and a key."""
+        if self.query is None and self.head is None and self.steps.heads > 1:
+            return heads(self._trace())
         if self.query is None:
-            return (
-                heads(self._trace())
-                if self.head is None and self.steps.heads > 1
-                else heat_map(self._trace(), head=self.head or 0)
-            )
+            return heat_map(self._trace(), head=self.head or 0)
         trace = self.steps.explain(self.query)
         return flow(trace, head=self.head or 0) if self.key is None else bars(trace, key=self.key, head=self.head or 0)
 
@@ -79,12 +82,3 @@ class StepsReport:
         words = self.steps.words
         title = " ".join(words[:16]) + (" …" if len(words) > 16 else "")
         return html.page(tables, figures, title=f"{title}: attention, step by step", notes=notes)
-
-    def _check_size(self, kind: Format) -> None:
-        """Files of numbers are never shortened; very large ones need `full`."""
-        count = self.steps.heads * len(self.steps.words) ** 2
-        if self.query is None and not self.full and count > MOST_WEIGHTS:
-            raise OptionError(
-                f"All steps of {len(self.steps.words):,} words as {kind} would hold {count:,} weights: "
-                "choose one word with --query WORD, or --full for all of them."
-            )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import wraps
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ParamSpec, TypedDict
+from typing import Any, ParamSpec, TypedDict, TypeVar
 from xml.sax.saxutils import escape, quoteattr
 
 from regard import atomic_file, errors
@@ -214,8 +214,8 @@ def titled(title: str, notes: Sequence[str], width: float, size: float = 18) -> 
 
 def framed(title: str, notes: Sequence[str], body: Drawing, description: str, gap: float = 0, least: float = 0) -> Svg:
     """A figure of a title, notes and a drawing below them, at least so wide, with a margin around."""
-    margin = max(8.0, room(MARGIN))
-    sizes = _SIZES.get()
+    sizes, margin = _SIZES.get(), max(8.0, room(MARGIN))
+    title = sizes.title or title
     if sizes.caption:
         body = below([titled(title, notes if sizes.notes else (), max(body.width, room(least))), body], gap)
     return Svg(body.width + 2 * margin, body.height + 2 * margin, title, description, (body.at(margin, margin),))
@@ -225,7 +225,7 @@ def framed(title: str, notes: Sequence[str], body: Drawing, description: str, ga
 
 
 class Layout(TypedDict, total=False):
-    """Options of every figure function.
+    """How a figure is laid out.
 
     aspect      the shape of the figure, such as "16:9"
     font_size   the smallest type in points, where the figure fills a slide of this shape; 18 by default
@@ -237,16 +237,26 @@ class Layout(TypedDict, total=False):
     caption: bool
 
 
+class FigureOptions(Layout, total=False):
+    """Options of every figure function; the title stands instead of the usual one."""
+
+    title: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Sizes:
     room: float = 1.0
     least: float = 0.0
     caption: bool = True  # title and notes
     notes: bool = True
+    title: str | None = None
 
 
-_USUAL = _Sizes()
+_USUAL, _NO_LAYOUT = _Sizes(), Layout()
 _SIZES: ContextVar[_Sizes] = ContextVar("sizes", default=_USUAL)
+_LAYOUT: ContextVar[Layout] = ContextVar("layout", default=_NO_LAYOUT)
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def room(length: float) -> float:
@@ -259,52 +269,41 @@ def least_type(size: float) -> float:
     return max(size, _SIZES.get().least)
 
 
-_NO_LAYOUT = Layout()
-_LAYOUT: ContextVar[Layout] = ContextVar("layout", default=_NO_LAYOUT)
-
-
 @contextmanager
-def usual_layout(layout: Layout) -> Iterator[None]:
+def _using(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def usual_layout(layout: Layout) -> AbstractContextManager[None]:
     """Options for all figures that are drawn inside the block."""
-    token = _LAYOUT.set(layout)
-    try:
-        yield
-    finally:
-        _LAYOUT.reset(token)
+    return _using(_LAYOUT, layout)
 
 
-@contextmanager
-def least_size(points: float) -> Iterator[None]:
+def least_size(points: float) -> AbstractContextManager[None]:
     """No text that is drawn inside the block is smaller, indices included."""
-    with _using(replace(_SIZES.get(), least=points)):
-        yield
-
-
-@contextmanager
-def _using(sizes: _Sizes) -> Iterator[None]:
-    token = _SIZES.set(sizes)
-    try:
-        yield
-    finally:
-        _SIZES.reset(token)
-
-
-P = ParamSpec("P")
+    return _using(_SIZES, replace(_SIZES.get(), least=points))
 
 
 def sized(draw: Callable[P, Svg]) -> Callable[P, Svg]:
-    """A figure function with the options of `Layout`."""
+    """A figure function with `FigureOptions`."""
 
     @wraps(draw)
     def draw_sized(*args: P.args, **options: P.kwargs) -> Svg:
-        usual = _LAYOUT.get()
-        aspect: Any = options.pop("aspect", usual.get("aspect"))
-        font_size: Any = options.pop("font_size", usual.get("font_size"))
-        caption = bool(options.pop("caption", usual.get("caption", True)))
-        if aspect is None and font_size is None:
-            with _using(replace(_SIZES.get(), caption=caption and _SIZES.get().caption)):
+        usual = {"title": None, "aspect": None, "font_size": None, "caption": True, **_LAYOUT.get()}
+        chosen: dict[str, Any] = {name: options.pop(name, value) for name, value in usual.items()}
+
+        def draw_here() -> Svg:
+            caption = chosen["caption"] and _SIZES.get().caption
+            with _using(_SIZES, replace(_SIZES.get(), caption=caption, title=chosen["title"])):
                 return draw(*args, **options)
-        return _fitted(lambda: draw(*args, **options), aspect, font_size, caption)
+
+        if chosen["aspect"] is None and chosen["font_size"] is None:
+            return draw_here()
+        return _fitted(draw_here, chosen["aspect"], chosen["font_size"], chosen["caption"])
 
     return draw_sized
 
@@ -314,7 +313,7 @@ def _fitted(draw: Callable[[], Svg], aspect: str | None, font_size: float | None
     if font_size is not None and not 1 <= font_size <= 200:
         raise errors.option("font_size", font_size, "points from 1 to 200")
     if aspect is None:
-        with _using(_Sizes(caption=caption)):
+        with _using(_SIZES, _USUAL):
             figure = draw()
         return replace(figure, scale=(font_size or SLIDE_TYPE) * UNITS_PER_INCH / 72 / figure.smallest_type)
     best = fit_box(draw, SLIDE * aspect_ratio(aspect), SLIDE, font_size or SLIDE_TYPE, caption)
@@ -338,7 +337,7 @@ def fit_box(
     captions = ((True, True, 0.42), (True, False, 0.28), (False, False, 0.0))  # title, notes, the least room
     for has_caption, has_notes, least_room in captions if caption else captions[2:]:
         for share in (share for share in ROOMS if share >= least_room):
-            with _using(_Sizes(share, LEAST_TYPE, has_caption, has_notes)):
+            with _using(_SIZES, _Sizes(share, LEAST_TYPE, has_caption, has_notes)):
                 figure = _padded(draw(), width / height)
             points = figure.smallest_type * height / figure.height
             if points > size:

@@ -91,18 +91,33 @@ def to_csv(tables: Table | Iterable[Table]) -> str:
     writer = csv.writer(stream)
     heading: list[str] = []
     for table in tables:
-        sizes = [_size(table, index) for index in range(len(table.columns))]
-        parts = [name for column, size in zip(table.columns, sizes, strict=True) for name in _names(column, size)]
+        first = [] if is_single else [guarded_cell(table.title)]
         source = [guarded_cell(table.source)] if table.source else []
-        parts += ["source"] if source else []
-        names = parts if is_single else ["table", *parts]
+        vectors = [column.kind == "vector" for column in table.columns]
+        sizes = [
+            max((len(row[at]) for row in table.rows if row[at] is not None), default=0) if is_vector else 0
+            for at, is_vector in enumerate(vectors)
+        ]
+        names = ["table"] * len(first)
+        for column, is_vector, size in zip(table.columns, vectors, sizes, strict=True):
+            names += [f"{column.name}_{part + 1}" for part in range(size)] if is_vector else [column.name]
+        names += ["source"] * len(source)
         if names != heading:
             writer.writerow(map(guarded_cell, names))
             heading = names
         for row in table.rows:
-            cells = [part for cell, size in zip(row, sizes, strict=True) for part in _fields(cell, size)] + source
-            writer.writerow(cells if is_single else [guarded_cell(table.title), *cells])
+            cells: list[Any] = []
+            for cell, is_vector, size in zip(row, vectors, sizes, strict=True):
+                numbers = [] if cell is None or not is_vector else [float(number) for number in cell]
+                cells += [*numbers, *[""] * (size - len(numbers))] if is_vector else [_field(cell)]
+            writer.writerow([*first, *cells, *source])
     return stream.getvalue()
+
+
+def _field(cell: Any) -> Any:
+    if isinstance(cell, str):
+        return guarded_cell(cell)
+    return "" if cell is None else float(cell) if isinstance(cell, np.floating) else cell
 
 
 def to_json(tables: Table | Iterable[Table], indent: int | None = 2) -> str:
@@ -156,26 +171,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def _size(table: Table, place: int) -> int | None:
-    """The longest vector of a column; None for other columns."""
-    if table.columns[place].kind != "vector":
-        return None
-    return max((len(row[place]) for row in table.rows if row[place] is not None), default=0)
-
-
-def _names(column: Column, size: int | None) -> list[str]:
-    return [column.name] if size is None else [f"{column.name}_{part + 1}" for part in range(size)]
-
-
-def _fields(cell: Any, size: int | None) -> list[Any]:
-    if size is None:
-        if isinstance(cell, str):
-            return [guarded_cell(cell)]
-        return ["" if cell is None else float(cell) if isinstance(cell, np.floating) else cell]
-    numbers = [] if cell is None else [float(number) for number in cell]
-    return [*numbers, *[""] * (size - len(numbers))]
-
-
 # Markdown, as GitHub, notebooks and most editors read it
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
@@ -199,8 +194,16 @@ def to_markdown(table: Table) -> str:
     lines += [_line("---:" if column.kind in ("number", "vector") else ":---" for column in table.columns)]
     largest = [strongest(table, index) for index in range(len(table.columns))]
     for index, row in enumerate(table.rows):
-        cells = zip(row, table.columns, largest, strict=True)
-        lines.append(_line(_markdown_cell(*cell, highlighted=index == table.highlight) for cell in cells))
+        cells = []
+        for cell, column, most in zip(row, table.columns, largest, strict=True):
+            text = printed(cell, column)
+            if column.kind == "vector":
+                cells.append(f"[{text}]" if text else "")
+                continue
+            is_bold = (index == table.highlight and column.kind == "word") or (most is not None and cell == most)
+            mark = "**" if is_bold and text.strip() else ""
+            cells.append(f"{mark}{escaped_markdown(text)}{mark}")
+        lines.append(_line(cells))
     lines += [line for note in table.all_notes for line in ("", f"*{escaped_markdown(note)}*")]
     return "\n".join(lines) + "\n"
 
@@ -212,14 +215,6 @@ def escaped_markdown(text: str) -> str:
     '\\*a\\*\\|b↵c'
     """
     return _SPECIAL.sub(r"\\\1", printable(text))
-
-
-def _markdown_cell(cell: Any, column: Column, largest: float | None, *, highlighted: bool) -> str:
-    text = printed(cell, column)
-    if column.kind == "vector":
-        return f"[{text}]" if text else ""
-    bold = (highlighted and column.kind == "word") or (largest is not None and cell == largest)
-    return f"**{escaped_markdown(text)}**" if bold and text.strip() else escaped_markdown(text)
 
 
 def _line(cells: Any) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -16,7 +19,6 @@ from regard.output import colours
 from regard.output.characters import printable
 from regard.output.table_formats import parts_of, printed, shortened, sum_below
 from regard.tables import Column, Table
-from regard.trace import Trace
 
 GAP = 2
 WORDS = (24, 16, 12, 10)  # widths to which words are cut, tried in this order
@@ -41,18 +43,19 @@ class TextTable:
     table: Table
     width: int | None = None
     full: bool = False
-    group: TableGroup | None = None  # tables printed together, in one layout
+    group: tuple[Table, ...] = ()  # tables with the same columns, printed together in one layout
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = min(self.width or options.max_width, options.max_width)
-        layout = laid_out(self.table, width, self.full, self.group)
-        if self.table.title:
-            yield Text(printable(self.table.title), "bold")
-        grids = [_grid(block, self.table.highlight, layout.has_sum) for block in layout.blocks]
+        table, has_sum = sum_below(self.table)
+        blocks = _laid_out(table, min(self.width or options.max_width, options.max_width), self.full, self.group)
+        if table.title:
+            yield Text(printable(table.title), "bold")
+        grids = [_grid(block, table.highlight, has_sum) for block in blocks]
         yield Group(*[part for grid in grids for part in (grid, Text())][:-1])
-        is_last = self.group is None or self.table is self.group.tables[-1]
-        notes = [*self.table.notes, *([SHORTENED] if layout.is_short and is_last else [])]
-        for note in notes:
+        vectors = (laid for block in blocks for laid in block if laid.column.kind == "vector")
+        is_short = any("…" in cell for laid in vectors for cell in laid.cells)
+        is_last = self.table is (self.group or [self.table])[-1]
+        for note in [*table.notes, *([SHORTENED] if is_short and is_last else [])]:
             yield Text(printable(note), "dim italic")
 
     def __str__(self) -> str:
@@ -70,21 +73,11 @@ def render(table: Table, width: int | None = None, full: bool = False) -> TextTa
 
 def render_all(tables: Sequence[Table], width: int | None = None, full: bool = False) -> list[TextTable]:
     """Tables printed below each other; those with the same columns share one layout."""
-    groups: dict[tuple[str, ...], list[Table]] = {}
-    for table in tables:
-        groups.setdefault(_names(table), []).append(table)
-    made = {names: TableGroup(tuple(group)) for names, group in groups.items() if len(group) > 1}
-    return [TextTable(table, width, full, made.get(_names(table))) for table in tables]
-
-
-def _names(table: Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.columns)
-
-
-def steps(trace: Trace, head: int = 0, width: int | None = None, full: bool = False) -> Group:
-    """The table of every query, one below the other."""
-    tables = render_all(trace.tables(head), width, full)
-    return Group(*[part for table in tables for part in (table, Text())][:-1])
+    groups: dict[tuple[str, ...], tuple[Table, ...]] = {}
+    names = [tuple(column.name for column in table.columns) for table in tables]
+    for table, of_table in zip(tables, names, strict=True):
+        groups[of_table] = (*groups.get(of_table, ()), table)
+    return [TextTable(table, width, full, groups[of_table]) for table, of_table in zip(tables, names, strict=True)]
 
 
 def plain(shown: Any, width: int | None = None) -> str:
@@ -97,7 +90,7 @@ def plain(shown: Any, width: int | None = None) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
 
 
-def _grid(block: tuple[Laid, ...], highlight: int | None, has_sum: bool) -> Grid:
+def _grid(block: Block, highlight: int | None, has_sum: bool) -> Grid:
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="italic", collapse_padding=True)
     for laid in block:
         right = laid.column.kind in ("number", "vector")
@@ -117,10 +110,15 @@ def _cell(laid: Laid, line: int, highlighted: bool, is_sum: bool) -> Text:
     """A styled cell; the background of a weight is darker the larger it is."""
     content, value = laid.cells[line], laid.values[laid.rows[line]]
     if laid.column.shade and content and not is_sum:
-        ground = colours.sequential(float(value))
-        return Text(content, f"{colours.ink_on(ground)} on {ground}")
+        return Text(content, on_ground(value))
     bold = is_sum or (highlighted and laid.column.kind == "word")
     return Text(content, "bold" if bold else "")
+
+
+def on_ground(weight: float) -> str:
+    """The style of a weight: readable on its colour."""
+    ground = colours.sequential(float(weight))
+    return f"{colours.ink_on(ground)} on {ground}"
 
 
 # Layout: one line per row if it fits; else two blocks of columns; else vectors shortened or broken into lines.
@@ -149,58 +147,128 @@ class Laid:
         """Of its widest line."""
         return max(self.cell_width, self.least, *map(cell_len, self.heading.split("\n")))
 
+    def clipped(self, longest: int) -> Laid:
+        """With words cut to this width."""
+        if self.column.kind != "word":
+            return self
+        cells = (set_cell_size(cell, longest - 1).rstrip() + "…" if cell_len(cell) > longest else cell
+                 for cell in self.cells)  # fmt: skip
+        return replace(self, cells=tuple(cells), least=min(self.least, longest))
 
-@dataclass(frozen=True, eq=False, slots=True)
-class TableLayout:
-    """Blocks of columns that each fit the width, and whether a vector had to be shortened."""
-
-    blocks: tuple[tuple[Laid, ...], ...]
-    is_short: bool
-    has_sum: bool  # whether the last row is the sum of those above
-
-
-class TableGroup:
-    """Tables with the same columns, and the widths that fit the cells of all of them."""
-
-    def __init__(self, tables: tuple[Table, ...]) -> None:
-        self.tables = tables
-        self._widths: dict[int | None, list[list[int]]] = {}
-
-    def widths(self, most: int | None) -> list[list[int]]:
-        """Per column the widths of its cells: one per component of a vector, or a single one."""
-        if most not in self._widths:
-            self._widths[most] = _widths([_columns(sum_below(table)[0], most) for table in self.tables])
-        return self._widths[most]
+    def limited(self, most: int, full: bool) -> Laid:
+        """With at most so many numbers of a vector on a line; a heading wider than its cells breaks at a sign."""
+        laid = self
+        if self.column.kind == "vector":
+            widest = max((len(part) for parts in self.parts for part in parts), default=0)
+            cells = (
+                _in_lines(parts, most, widest) if full else " ".join(shortened(parts, most)) for parts in self.parts
+            )
+            laid = replace(self, cells=tuple(cells), least=0)
+        if cell_len(laid.heading) > laid.cell_width:
+            for sign in ("×", "/", "·", " "):
+                start, separator, end = laid.heading.rpartition(sign)
+                if start.strip():
+                    return replace(laid, heading=f"{start.rstrip()}\n{separator.strip()}{end}")
+        return laid
 
 
-def laid_out(table: Table, width: int, full: bool, group: TableGroup | None = None) -> TableLayout:
-    """The table for a terminal of this width; with `full`, vectors are broken into lines instead of shortened."""
-    table, has_sum = sum_below(table)
+def _in_lines(parts: list[str], most: int, widest: int) -> str:
+    lines = [parts[start : start + most] for start in range(0, len(parts), most)]
+    return "\n".join(" ".join(part.rjust(widest) for part in line) for line in lines)
+
+
+Block = Sequence[Laid]  # columns side by side
+
+
+def _laid_out(table: Table, width: int, full: bool, group: tuple[Table, ...]) -> list[Block]:
+    """Blocks of columns that each fit the width; the last resort where none do."""
     most = None if full else width // 2  # numbers of a vector that may fit, each with a blank
-    columns = _columns(table, most)
-    widths = _widths([columns]) if group is None else group.widths(most)
-    columns = [_aligned(laid, of_parts) for laid, of_parts in zip(columns, widths, strict=True)]
-    blocks = _whole(columns, width)
-    if blocks is None:
-        blocks = _broken(columns, width, full)
-    shown = [laid for block in blocks for laid in block]
-    is_short = any("…" in cell for laid in shown if laid.column.kind == "vector" for cell in laid.cells)
-    return TableLayout(tuple(blocks), is_short, has_sum)
+    widths = _widths(group or (table,), most)
+    columns = [_aligned(laid, of_parts) for laid, of_parts in zip(_columns(table, most), widths, strict=True)]
+    blocks: list[Block] = []
+    for layout in _layouts(columns, width, full):
+        blocks = [_filled(block) for block in layout] if len(layout) > 1 else layout
+        if all(_total(block) <= width for block in blocks):
+            break
+    return blocks
+
+
+def _layouts(columns: Block, width: int, full: bool) -> Iterator[list[Block]]:
+    """The layouts that are tried, the best first; with `full`, vectors are broken into lines instead of shortened."""
+
+    def in_one_block(columns: Block, least: int) -> Iterator[list[Block]]:
+        """Vectors and words shortened to fit, with at least so many numbers of a vector."""
+        for longest in WORDS:
+            clipped = [laid.clipped(longest) for laid in columns]
+            if limited := _most_numbers(clipped, least, width, full, lambda block: _total(block) <= width):
+                yield [limited]
+
+    for longest in WORDS:
+        yield [[laid.clipped(longest) for laid in columns]]
+    worded = [laid.clipped(WORDS[1]) for laid in columns]
+    if len(columns) > 2 and all(_total([worded[0], laid]) <= width for laid in worded[1:]):
+        yield from _halves(worded)
+        blocks = _blocks(worded, width)
+        yield from [blocks] if len(blocks) <= MOST_BLOCKS else []
+    yield from in_one_block(columns, 4 if full else SOME)
+    if not full:
+        for halves in _halves(columns):
+            fitting = [block for half in halves for block in next(in_one_block(half, SOME), [])]
+            yield from [fitting] if len(fitting) == len(halves) else []
+        blocks = _blocks([laid.limited(SOME, full) for laid in worded], width)
+        yield from [blocks] if len(blocks) <= MOST_BLOCKS + 1 else []
+        yield from in_one_block(columns, 3)
+        yield from in_one_block(columns, 2)
+    room = width - worded[0].width - GAP  # beside the first column
+    limited = _most_numbers(worded, 2, width, full, lambda block: all(laid.width <= room for laid in block[1:]))
+    yield _blocks(limited or [laid.limited(2, full) for laid in worded], width)
+
+
+def _halves(columns: Block) -> Iterator[list[Block]]:
+    """Vectors of words in the first block, what is computed from them in the second; none without numbers."""
+    numbers = next((at for at, laid in enumerate(columns) if at > 1 and laid.column.kind == "number"), None)
+    if numbers is not None:
+        yield [columns[:numbers], [columns[0], *columns[numbers:]]]
+
+
+def _most_numbers(columns: Block, least: int, width: int, full: bool, fits: Callable[[Block], bool]) -> Block | None:
+    """The columns with as many numbers of a vector on a line as fit; None where `least` do not."""
+    longest = max((len(parts) for laid in columns for parts in laid.parts), default=2)
+    tries = range(least, max(min(longest, width // 2), least) + 1)
+    fitting = bisect_left(tries, True, key=lambda most: not fits([laid.limited(most, full) for laid in columns]))
+    return [laid.limited(tries[fitting - 1], full) for laid in columns] if fitting else None
 
 
 def _columns(table: Table, most: int | None) -> list[Laid]:
-    return [_laid(column, [row[index] for row in table.rows], most) for index, column in enumerate(table.columns)]
+    """The columns in their natural width; of very long vectors, only the components that may be shown are formatted."""
+    columns = []
+    for index, column in enumerate(table.columns):
+        values, name = tuple(row[index] for row in table.rows), printable(column.name)
+        rows = tuple(range(len(values)))
+        if column.kind == "vector":
+            parts = tuple([] if value is None else _parts(value, column.digits, most) for value in values)
+            columns.append(Laid(column, name, tuple(map(" ".join, parts)), values, rows, parts))
+        else:
+            columns.append(Laid(column, name, tuple(printed(value, column) for value in values), values, rows))
+    return columns
 
 
-def _widths(tables: Sequence[Sequence[Laid]]) -> list[list[int]]:
+def _parts(vector: Any, digits: int, most: int | None) -> list[str]:
+    if most is None or len(vector) <= most:
+        return parts_of(vector, digits)
+    return [*parts_of(vector[:most], digits), "…", *parts_of(vector[-1:], digits)]
+
+
+@lru_cache(maxsize=2)
+def _widths(tables: tuple[Table, ...], most: int | None) -> list[list[int]]:
+    """Of each column in all tables: the width of its cells, or of a vector that of each component."""
     widths = []
-    for same in zip(*tables, strict=True):
-        if same[0].column.kind != "vector":
+    for same in zip(*(_columns(sum_below(table)[0], most) for table in tables), strict=True):
+        if same[0].column.kind == "vector":
+            parts = zip_longest(*(parts for laid in same for parts in laid.parts), fillvalue="")
+            widths.append([max(map(len, components)) for components in parts])
+        else:
             widths.append([max(laid.cell_width for laid in same)])
-            continue
-        parts = [parts for laid in same for parts in laid.parts]
-        longest = max(map(len, parts), default=0)
-        widths.append([max(len(part[at]) for part in parts if at < len(part)) for at in range(longest)])
     return widths
 
 
@@ -214,150 +282,24 @@ def _aligned(laid: Laid, widths: Sequence[int]) -> Laid:
     return replace(laid, cells=cells, parts=parts, least=least)
 
 
-def _whole(columns: list[Laid], width: int) -> list[tuple[Laid, ...]] | None:
-    """The columns with whole vectors, in one block or in few; None if they do not fit."""
-    for longest in WORDS:
-        worded = [_clipped(laid, longest) for laid in columns]
-        if _total(worded) <= width:
-            return [tuple(worded)]
-    worded = [_clipped(laid, WORDS[1]) for laid in columns]
-    if len(columns) < 3 or any(_total([worded[0], laid]) > width for laid in worded[1:]):
-        return None
-    halves = _halves(worded)
-    if halves and all(_total(half) <= width for half in halves):
-        return [_filled(half) for half in halves]
-    blocks = _blocks(worded, width)
-    return blocks if len(blocks) <= MOST_BLOCKS else None
-
-
-def _halves(columns: list[Laid]) -> list[list[Laid]]:
-    """Vectors of words in the first block, what is computed from them in the second; none without numbers."""
-    numbers = next((at for at, laid in enumerate(columns) if at > 1 and laid.column.kind == "number"), None)
-    return [] if numbers is None else [columns[:numbers], [columns[0], *columns[numbers:]]]
-
-
-def _broken(columns: list[Laid], width: int, full: bool) -> list[tuple[Laid, ...]]:
-    """Vectors shortened, or with `full` in lines; in more blocks where one would leave too few of their numbers."""
-    fitted = _in_one_block(columns, width, full, (4,) if full else (SOME,))
-    if fitted is None and not full:
-        halves = [_in_one_block(half, width, full, (SOME,)) for half in _halves(columns)]
-        if halves and all(halves):
-            return [_filled(half) for half in halves if half]
-        blocks = _blocks([_narrow(_limited(_clipped(laid, WORDS[1]), SOME, full)) for laid in columns], width)
-        if len(blocks) <= MOST_BLOCKS + 1 and all(_total(block) <= width for block in blocks):
-            return blocks
-        fitted = _in_one_block(columns, width, full, (3, 2))
-    return _blocks(fitted or _for_blocks(columns, width, full), width)
-
-
-def _in_one_block(columns: list[Laid], width: int, full: bool, leasts: Sequence[int]) -> list[Laid] | None:
-    """All columns side by side, with vectors and words shortened to fit; at least so many numbers of a vector."""
-    for least in leasts:
-        for longest in WORDS:
-            worded = [_clipped(laid, longest) for laid in columns]
-            fitting = _widest_that(worded, least, width, full, lambda limited: _total(limited) <= width)
-            if fitting:
-                return fitting
-    return None
-
-
-def _for_blocks(columns: list[Laid], width: int, full: bool) -> list[Laid]:
-    """Columns that each fit the width beside the first one."""
-    columns = [_clipped(laid, WORDS[1]) for laid in columns]
-    room = width - columns[0].width - GAP
-    fits = _widest_that(columns, 2, width, full, lambda limited: all(laid.width <= room for laid in limited[1:]))
-    return fits or [_narrow(_limited(laid, 2, full)) for laid in columns]
-
-
-def _widest_that(
-    columns: list[Laid], least: int, width: int, full: bool, fits: Callable[[list[Laid]], bool]
-) -> list[Laid] | None:
-    """The columns with as many numbers of a vector on a line as fit, by halving; None where `least` do not."""
-    fitting, low, high = None, least, max(min(_longest_vector(columns), width // 2), least)
-    while low <= high:
-        most = (low + high + 1) // 2 if fitting else low
-        limited = [_narrow(_limited(laid, most, full)) for laid in columns]
-        if fits(limited):
-            fitting, low = limited, most + 1
-        elif not fitting:
-            return None
-        else:
-            high = most - 1
-    return fitting
-
-
-def _longest_vector(columns: list[Laid]) -> int:
-    return max((len(parts) for laid in columns for parts in laid.parts), default=2)
-
-
-def _laid(column: Column, values: list[Any], most: int | None) -> Laid:
-    """A column in its natural width; of very long vectors, only the components that may be shown are formatted."""
-    rows = tuple(range(len(values)))
-    if column.kind != "vector":
-        cells = tuple(printed(value, column) for value in values)
-        return Laid(column, printable(column.name), cells, tuple(values), rows)
-    parts = tuple([] if value is None else _parts(value, column.digits, most) for value in values)
-    return Laid(column, printable(column.name), tuple(map(" ".join, parts)), tuple(values), rows, parts)
-
-
-def _parts(vector: Any, digits: int, most: int | None) -> list[str]:
-    if most is None or len(vector) <= most:
-        return parts_of(vector, digits)
-    return [*parts_of(vector[:most], digits), "…", *parts_of(vector[-1:], digits)]
-
-
-def _clipped(laid: Laid, longest: int) -> Laid:
-    """With words cut to this width."""
-    if laid.column.kind != "word":
-        return laid
-    cut = (set_cell_size(cell, longest - 1).rstrip() + "…" if cell_len(cell) > longest else cell for cell in laid.cells)
-    return replace(laid, cells=tuple(cut), least=min(laid.least, longest))
-
-
-def _narrow(laid: Laid) -> Laid:
-    """With a heading that is wider than its cells broken after a sign or a space."""
-    if cell_len(laid.heading) <= laid.cell_width:
-        return laid
-    for sign in ("×", "/", "·", " "):
-        start, separator, end = laid.heading.rpartition(sign)
-        if start.strip():
-            return replace(laid, heading=f"{start.rstrip()}\n{separator.strip()}{end}")
-    return laid
-
-
-def _limited(laid: Laid, most: int, full: bool) -> Laid:
-    """With at most so many numbers of a vector on a line."""
-    if laid.column.kind != "vector":
-        return laid
-    if not full:
-        return replace(laid, cells=tuple(" ".join(shortened(parts, most)) for parts in laid.parts), least=0)
-    widest = max((len(part) for parts in laid.parts for part in parts), default=0)
-    return replace(laid, cells=tuple(_in_lines(parts, most, widest) for parts in laid.parts), least=0)
-
-
-def _in_lines(parts: list[str], most: int, widest: int) -> str:
-    lines = [parts[start : start + most] for start in range(0, len(parts), most)]
-    return "\n".join(" ".join(part.rjust(widest) for part in line) for line in lines)
-
-
-def _total(columns: Sequence[Laid]) -> int:
+def _total(columns: Block) -> int:
     return sum(laid.width for laid in columns) + GAP * (len(columns) - 1)
 
 
-def _blocks(columns: list[Laid], width: int) -> list[tuple[Laid, ...]]:
-    """As many columns side by side as fit, the first one repeated in every block, without empty rows."""
-    blocks, block = [], columns[:1]
+def _blocks(columns: Block, width: int) -> list[Block]:
+    """As many columns side by side as fit, the first one repeated in every block."""
+    blocks = [[columns[0]]]
     for laid in columns[1:]:
-        if len(block) > 1 and _total([*block, laid]) > width:
-            blocks.append(block)
-            block = columns[:1]
-        block.append(laid)
-    return [tuple(columns)] if not blocks else [_filled(block) for block in (*blocks, block)]
+        if len(blocks[-1]) > 1 and _total([*blocks[-1], laid]) > width:
+            blocks.append([columns[0]])
+        blocks[-1].append(laid)
+    return list(blocks)
 
 
-def _filled(block: list[Laid]) -> tuple[Laid, ...]:
+def _filled(block: Block) -> Block:
+    """Without rows that are empty but for the first column."""
     rows = [row for row in range(len(block[0].cells)) if any(laid.cells[row] for laid in block[1:])]
-    return tuple(
+    return [
         replace(laid, cells=tuple(laid.cells[row] for row in rows), rows=tuple(laid.rows[row] for row in rows))
         for laid in block
-    )
+    ]

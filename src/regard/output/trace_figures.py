@@ -8,24 +8,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from regard import validate
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers
-from regard.output.svg import (
-    Drawing,
-    Layout,
-    Svg,
-    arrow_head,
-    curve,
-    framed,
-    least_type,
-    line,
-    rectangle,
-    room,
-    sized,
-    text,
-    widest,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.output.table_formats import parts_of, shortened
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
@@ -40,15 +26,7 @@ SMALLEST = 8.0
 
 
 @sized
-def bars(
-    trace: Trace,
-    query: Any = None,
-    key: Any = None,
-    head: int = 0,
-    *,
-    title: str | None = None,
-    **_layout: Unpack[Layout],
-) -> Svg:
+def bars(trace: Trace, query: Any = None, key: Any = None, head: int = 0, **_options: Unpack[FigureOptions]) -> Svg:
     """The components of a query and a key, and below them their products, which sum to the score."""
     row, head = row_of(trace, query), validate.index("head", head, trace.heads)
     column = key_of(trace, key, "score")
@@ -57,14 +35,12 @@ def bars(
     products = query_vector * key_vector
     score = float(numbers_of("score", trace["score"][head, row])[column])
     words = printable(trace.query_words[row]), printable(trace.words[column])
-    name = title or f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (
-        f", head {head}" if trace.heads > 1 else ""
-    )
+    name = f"Query {words[0]}, key {words[1]}: q · k = {_said(score)}" + (f", head {head}" if trace.heads > 1 else "")
     size = len(products)
     pitch = min(room(64.0), max(room(560.0) / size, room(1.25)))
     labels = [f"q of {words[0]}", f"k of {words[1]}", "q_i · k_i"]
     labels = [fitted(label, 200, LABEL, bold=True) for label in labels]
-    left = widest(labels, LABEL, bold=True) + 20
+    left = svg.widest(labels, LABEL, bold=True) + 20
     width = max(left + pitch * size + 16, room(420.0))
 
     strips = [
@@ -72,7 +48,10 @@ def bars(
         _strip(key_vector, labels[1], pitch, left, room(46), quiet=True),
         _strip(products, labels[2], pitch, left, room(84), quiet=False),
     ]
-    notes = [_sum(products, score), *_scaled(trace, score, row, column, head), *([trace.note] if trace.note else [])]
+    scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
+    by = f"÷ √{trace.head_dim}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
+    notes = [_sum(products, score), f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
+    notes += [trace.note] if trace.note else []
     parts, y = [], 0.0
     for strip in strips:
         parts.append(strip.at(0, y))
@@ -100,12 +79,12 @@ def _strip(numbers: Numbers, label: str, pitch: float, left: float, room: float,
         colour = QUIET if quiet else POSITIVE if number >= 0 else NEGATIVE
         top = zero - tall if number >= 0 else zero
         if tall:
-            parts.append(rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{index + 1}: {shown[index]}"))
+            parts.append(svg.rectangle(x - bar / 2, top, bar, tall, colour, hint=f"{index + 1}: {shown[index]}"))
         if size:
             y = top - size * 0.75 if number >= 0 else zero + tall + size * 0.75
             ink = colours.MUTED if quiet else colours.INK
             parts.append(text(shown[index], x, y, size, anchor="middle", fill=ink))
-    parts.append(line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
+    parts.append(svg.line(left, zero, left + pitch * len(numbers), zero, colours.MUTED))
     return Drawing(left + pitch * len(numbers), height, tuple(parts))
 
 
@@ -130,12 +109,6 @@ def _sum(products: Numbers, score: float) -> str:
     up, down = float(products[products > 0].sum()), float(products[products < 0].sum())
     above, below, both = (printed_number(number, digits) for number in (up, down, score))
     return f"{len(products)} products: those above zero sum to {above}, those below to {below}, all to {both}."
-
-
-def _scaled(trace: Trace, score: float, row: int, column: int, head: int) -> list[str]:
-    scaled = float(numbers_of("scaled", trace["scaled"][head, row])[column])
-    by = f"÷ √{trace.head_dim}" if trace.origin.is_root else f"× {trace.origin.scale:.3g}"
-    return [f"{_said(score)} {by} = {_said(scaled)}, the scaled score"]
 
 
 def _said(number: float) -> str:
@@ -165,7 +138,7 @@ class _Row:
 
 
 @sized
-def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = None, **_layout: Unpack[Layout]) -> Svg:
+def flow(trace: Trace, query: Any = None, head: int = 0, **_options: Unpack[FigureOptions]) -> Svg:
     """One query through one head, from its vector to its output.
 
     With more than 12 words, those with the largest weights are drawn in sentence order, the others as one row.
@@ -175,9 +148,11 @@ def flow(trace: Trace, query: Any = None, head: int = 0, *, title: str | None = 
     weights = numbers_of("weight", trace["weight"][head, row])
     headings, rows = _rows(trace, row, head, weights)
     drawn = _Flow(trace, row, head, headings, rows)
-    name = title or f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
+    name = f"Attention of {printable(word)}, step by step" + (f", head {head}" if trace.heads > 1 else "")
     notes = ["The width of a line is the weight.", *([trace.note] if trace.note else [])]
-    return framed(name, notes, drawn.draw(), _described(word, rows, drawn.output))
+    seen = (f"{entry.word} {printed_number(entry.weight, 2) if entry.seen else 'masked'}" for entry in rows)
+    described = f"The query of {word} is compared with every key. Softmax gives the weights {', '.join(seen)}. "
+    return framed(name, notes, drawn.draw(), f"{described}The sum is {drawn.output}.")
 
 
 def _rows(trace: Trace, row: int, head: int, weights: Numbers) -> tuple[list[str], list[_Row]]:
@@ -220,49 +195,53 @@ class _Flow:
         self.output = _vector(outputs[row], max(2, digits_for(outputs[row])))
         self.headings, self.rows = headings, rows
         self.words = [fitted(printable(entry.word), max(room(140), 60.0), SIZE) for entry in rows]
-        card = max(text_width(self.word, SIZE, bold=True), widest([self.query, "query q"], SMALL)) + 24
-        keys = max(widest(self.words, SIZE), widest([entry.key for entry in rows], SMALL), 40.0) + 24
+        card = max(text_width(self.word, SIZE, bold=True), svg.widest([self.query, "query q"], SMALL)) + 24
+        keys = max(svg.widest(self.words, SIZE), svg.widest([entry.key for entry in rows], SMALL), 40.0) + 24
         self.card = card
         self.key_left = card + max(room(84), 20.0)
         self.key_right = self.key_left + keys
         self.stage_ends = []  # right edge of each column of numbers
         x = self.key_right
         for number, name in enumerate(headings):
-            x += max(widest([entry.stages[number] for entry in rows], SIZE), widest([name], SMALL)) + max(room(22), 9.0)
+            x += max(svg.widest([entry.stages[number] for entry in rows], SIZE), svg.widest([name], SMALL)) + max(
+                room(22), 9.0
+            )
             self.stage_ends.append(x)
         self.bar_left = x + max(room(26), 14.0)
-        self.bar_right = self.bar_left + max(room(96), 64.0, widest(["softmax = weight"], SMALL) - 8)
+        self.bar_right = self.bar_left + max(room(96), 64.0, svg.widest(["softmax = weight"], SMALL) - 8)
         self.value_left = self.bar_right + max(room(84), 22.0)
-        self.value_right = self.value_left + max(widest([entry.value for entry in rows], SMALL), 50.0) + 20
+        self.value_right = self.value_left + max(svg.widest([entry.value for entry in rows], SMALL), 50.0) + 20
         self.sum_left = self.value_right + max(room(120), 28.0)
-        self.width = self.sum_left + widest([self.output, "Σ weight · v"], SMALL) + 24
+        self.width = self.sum_left + svg.widest([self.output, "Σ weight · v"], SMALL) + 24
         self.first = 34 + ROW / 2
         self.middle = self.first + ROW * (len(rows) - 1) / 2
 
     def draw(self) -> Drawing:
-        parts = self._headings() + self._query_lines() + self._ribbons()
+        ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
+        parts = self._headings()
+        parts += [svg.curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
+        parts += [*(svg.arrow_head(self.key_left, y, "#9aa3b0") for y in ends), *self._ribbons()]
         for number, entry in enumerate(self.rows):
             parts += self._row(entry, self.words[number], self.first + ROW * number)
-        parts += self._card(0, self.card, self.word, self.query, colours.ACCENT)
-        parts += self._card(self.sum_left, self.width - self.sum_left, "sum", self.output, colours.ACCENT)
+        for x, wide, word, numbers in (
+            (0, self.card, self.word, self.query), (self.sum_left, self.width - self.sum_left, "sum", self.output),
+        ):  # fmt: skip
+            box = svg.rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=8)
+            parts.append(box)
+            parts.append(text(word, x + wide / 2, self.middle - 9, SIZE, anchor="middle", bold=True))
+            parts.append(text(numbers, x + wide / 2, self.middle + 11, SMALL, anchor="middle"))
         return Drawing(self.width, self.first + ROW * (len(self.rows) - 0.5), tuple(parts))
 
     def _headings(self) -> list[str]:
-        def heading(content: str, x: float, anchor: str) -> str:
-            return text(content, x, 8, SMALL, anchor=anchor, fill=colours.MUTED)
-
-        parts = [heading("query q", self.card / 2, "middle")]
-        parts += [heading("keys k", (self.key_left + self.key_right) / 2, "middle")]
-        parts += [heading(name, x, "end") for name, x in zip(self.headings, self.stage_ends, strict=True)]
-        parts += [heading("softmax = weight", self.bar_left, "start")]
-        parts += [heading("values v", (self.value_left + self.value_right) / 2, "middle")]
-        parts += [heading("Σ weight · v", (self.sum_left + self.width) / 2, "middle")]
-        return [*parts, line(0, 24, self.width, 24, colours.RULE)]
-
-    def _query_lines(self) -> list[str]:
-        ends = [self.first + ROW * number for number, entry in enumerate(self.rows) if entry.seen]
-        parts = [curve(self.card, self.middle, self.key_left - 2, y, "#9aa3b0", 1.2) for y in ends]
-        return parts + [arrow_head(self.key_left, y, "#9aa3b0") for y in ends]
+        headings = [
+            ("query q", self.card / 2, "middle"), ("keys k", (self.key_left + self.key_right) / 2, "middle"),
+            *((name, x, "end") for name, x in zip(self.headings, self.stage_ends, strict=True)),
+            ("softmax = weight", self.bar_left, "start"),
+            ("values v", (self.value_left + self.value_right) / 2, "middle"),
+            ("Σ weight · v", (self.sum_left + self.width) / 2, "middle"),
+        ]  # fmt: skip
+        parts = [text(name, x, 8, SMALL, anchor=anchor, fill=colours.MUTED) for name, x, anchor in headings]
+        return [*parts, svg.line(0, 24, self.width, 24, colours.RULE)]
 
     def _ribbons(self) -> list[str]:
         """Bands from softmax through the values into the sum, as wide as the weights, stacked at the sum."""
@@ -272,8 +251,8 @@ class _Flow:
             if thick >= 0.05:
                 colour = colours.sequential(0.35 + 0.5 * entry.weight)
                 end = arrives + thick / 2
-                parts.append(curve(self.bar_right + 12, y, self.value_left, y, colour, thick, 0.85))
-                parts.append(curve(self.value_right, y, self.sum_left, end, colour, thick, 0.85))
+                parts.append(svg.curve(self.bar_right + 12, y, self.value_left, y, colour, thick, 0.85))
+                parts.append(svg.curve(self.value_right, y, self.sum_left, end, colour, thick, 0.85))
             arrives += thick
         return parts
 
@@ -281,37 +260,25 @@ class _Flow:
         ink = colours.INK if entry.seen else colours.MUTED
         middle = (self.key_left + self.key_right) / 2
         wide = self.key_right - self.key_left
-        parts = [rectangle(self.key_left, y - 18, wide, 36, "#ffffff", stroke=colours.RULE, radius=6)]
+        parts = [svg.rectangle(self.key_left, y - 18, wide, 36, "#ffffff", stroke=colours.RULE, radius=6)]
         parts.append(text(word, middle, y - 7 if entry.key else y, SIZE, anchor="middle", fill=ink))
         if entry.key:
             parts.append(text(entry.key, middle, y + 9, SMALL, anchor="middle", fill=colours.MUTED))
         for number, x in zip(entry.stages, self.stage_ends, strict=True):
             parts.append(text(number, x, y, SIZE, anchor="end", fill=ink))
         room = self.bar_right - self.bar_left - 44
-        parts.append(rectangle(self.bar_left, y - 7, room, 14, colours.HIDDEN, radius=2))
+        parts.append(svg.rectangle(self.bar_left, y - 7, room, 14, colours.HIDDEN, radius=2))
         if entry.weight > 0:
-            parts.append(rectangle(self.bar_left, y - 7, room * min(entry.weight, 1), 14, colours.ACCENT, radius=2))
+            parts.append(svg.rectangle(self.bar_left, y - 7, room * min(entry.weight, 1), 14, colours.ACCENT, radius=2))
         shown = printed_number(entry.weight, 2) if entry.seen else ""
         parts.append(text(shown, self.bar_right + 4, y, SIZE, anchor="end", fill=ink, bold=entry.weight >= 0.005))
         if entry.value:
             wide = self.value_right - self.value_left
-            parts.append(rectangle(self.value_left, y - 12, wide, 24, "#ffffff", stroke=colours.RULE, radius=6))
+            parts.append(svg.rectangle(self.value_left, y - 12, wide, 24, "#ffffff", stroke=colours.RULE, radius=6))
             middle = (self.value_left + self.value_right) / 2
             parts.append(text(entry.value, middle, y, SMALL, anchor="middle", fill=ink))
         return parts
 
-    def _card(self, x: float, wide: float, word: str, numbers: str, colour: str) -> list[str]:
-        return [
-            rectangle(x, self.middle - 26, wide, 52, colours.ACCENT_SOFT, stroke=colour, radius=8),
-            text(word, x + wide / 2, self.middle - 9, SIZE, anchor="middle", bold=True),
-            text(numbers, x + wide / 2, self.middle + 11, SMALL, anchor="middle"),
-        ]
-
 
 def _vector(vector: Numbers, digits: int) -> str:
     return " ".join(shortened(parts_of(vector, digits), MOST_PARTS if room(1.0) > 0.55 else FEW_PARTS))
-
-
-def _described(word: str, rows: list[_Row], output: str) -> str:
-    weights = ", ".join(f"{entry.word} {printed_number(entry.weight, 2) if entry.seen else 'masked'}" for entry in rows)
-    return f"The query of {word} is compared with every key. Softmax gives the weights {weights}. The sum is {output}."

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard import arrays, errors, validate
 from regard.attention import Attention
-from regard.output import colours
+from regard.output import colours, svg
 from regard.output.characters import printable
 from regard.output.panel import (
     LINE,
@@ -26,24 +26,7 @@ from regard.output.panel import (
     scale_for,
     with_bar,
 )
-from regard.output.svg import (
-    Drawing,
-    Layout,
-    Svg,
-    arrow_head,
-    below,
-    beside,
-    framed,
-    grid,
-    least_type,
-    line,
-    path,
-    rectangle,
-    room,
-    sized,
-    text,
-    titled,
-)
+from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 from regard.trace import Trace
 from regard.trace.steps import Projection
@@ -76,7 +59,13 @@ def weights_of(
     if isinstance(subject, WeightMatrix):
         return subject
     if isinstance(subject, Trace):
-        return _of_trace(subject, head, most)
+        head = validate.index("head", head, subject.heads)
+        array = numbers_of("weights", subject["weight"][head])
+        hidden = np.isneginf(numbers_of("masked", subject["masked"][head])) if "masked" in subject else None
+        return _pooled(
+            WeightMatrix(array, subject.query_words, subject.words, hidden, head, subject.heads, note=subject.note),
+            most,
+        )
     if isinstance(subject, Attention):
         return _of_attention(subject, head, words, query_words, most)
     array = numbers_of("weights", subject)
@@ -104,14 +93,6 @@ def numbers_of(name: str, given: Any) -> Numbers:
         return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
     except (TypeError, ValueError):
         raise errors.not_an_array(name, given) from None
-
-
-def _of_trace(trace: Trace, head: int, most: int) -> WeightMatrix:
-    head = validate.index("head", head, trace.heads)
-    array = numbers_of("weights", trace["weight"][head])
-    hidden = np.isneginf(numbers_of("masked", trace["masked"][head])) if "masked" in trace else None
-    weights = WeightMatrix(array, trace.query_words, trace.words, hidden, head, trace.heads, note=trace.note)
-    return weights if max(array.shape) <= most else _pooled(weights, most)
 
 
 def _of_attention(
@@ -143,8 +124,10 @@ def _of_attention(
 
 
 def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
-    """Mean-pooled to at most `most` cells per side."""
+    """Mean-pooled to at most `most` cells per side, if it has more."""
     array = weights.array
+    if max(array.shape) <= most:
+        return weights
     edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
     sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
     covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
@@ -166,8 +149,7 @@ def _worded(
     if query_words is None and queries == keys:
         query_words = words
     rows = _labels("query_words", query_words, queries)
-    weights = WeightMatrix(array, rows, _labels("words", words, keys), hidden, head % heads, heads)
-    return weights if max(array.shape) <= most else _pooled(weights, most)
+    return _pooled(WeightMatrix(array, rows, _labels("words", words, keys), hidden, head % heads, heads), most)
 
 
 def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ...]:
@@ -206,7 +188,7 @@ MOST_SAID = 12  # queries whose strongest key the description names
 @sized
 def heat_map(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None, head: int = 0,
-    title: str | None = None, top: float | None = None, **_layout: Unpack[Layout]
+    top: float | None = None, **_options: Unpack[FigureOptions]
 ) -> Svg:  # fmt: skip
     """The weights of one head, labelled with words, with numbers in the cells if they fit, and a colour bar.
 
@@ -217,11 +199,14 @@ def heat_map(
     More than 128 words are pooled: each cell shows the mean of the weights it covers.
     """
     weights = weights_of(subject, head, words, query_words)
-    scale = scale_for(weights.array, top=_usual_top(weights) if top is None else top)
+    if top is None and weights.pooled:  # a few cells of a pooled map are often far larger than the rest
+        top = scale_for(np.quantile(weights.array, [0.995])).top
+    scale = scale_for(weights.array, top=top)
     side = cell_size(max(weights.array.shape))
     matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
     body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
-    return framed(title or _title(weights), side_notes(weights), body, described(weights), least=324.0)
+    of_head = f", head {weights.head} of {weights.heads}" if weights.heads > 1 else ""
+    return framed(f"Attention weights{of_head}", side_notes(weights), body, described(weights), least=324.0)
 
 
 def side_notes(weights: WeightMatrix) -> list[str]:
@@ -243,17 +228,6 @@ def described(weights: WeightMatrix) -> str:
             best = int(np.nan_to_num(row, nan=-1.0).argmax())
             captions.append(f"{word} attends most to {weights.key_words[best]}, {printed_number(row[best], 2)}.")
     return " ".join([*captions, *side_notes(weights)])
-
-
-def _usual_top(weights: WeightMatrix) -> float | None:
-    """The darkest number of a pooled map: its 99.5% quantile, since a few cells are often far larger than the rest."""
-    if not weights.pooled:
-        return None
-    return scale_for(np.quantile(weights.array, [0.995])).top
-
-
-def _title(weights: WeightMatrix) -> str:
-    return f"Attention weights, head {weights.head} of {weights.heads}" if weights.heads > 1 else "Attention weights"
 
 
 # All heads
@@ -291,7 +265,7 @@ class Shapes:
 @sized
 def heads(
     subject: Any, *, words: Sequence[str] | None = None, query_words: Sequence[str] | None = None,
-    title: str | None = None, top: float | None = None, shapes: Shapes | None = None, **_layout: Unpack[Layout]
+    top: float | None = None, shapes: Shapes | None = None, **_options: Unpack[FigureOptions]
 ) -> Svg:  # fmt: skip
     """The weights of all heads, small multiples on one colour scale.
 
@@ -313,21 +287,23 @@ def heads(
     body = _maps(shown, scale)
     after = None
     if room(1.0) >= 0.8:  # on a slide, concatenate and W_O are a figure of their own: `product`
-        after = _after(subject) if isinstance(subject, Trace) else _after_shapes(shapes) if shapes else None
+        after = _after(subject, shapes)
     if after:
-        rule = Drawing(0, 1, (line(0, 0, max(body.width, after.width), 0, colours.RULE),))
-        body = below([body, rule, after], 18)
-    first = f"The first {len(shown)} of " if count > len(shown) else ""
-    name = title or f"{first}{count} heads, each with its own weights"
-    return framed(name, _heads_notes(shown, count), body, _heads_described(shown, after is not None), least=420.0)
-
-
-def _heads_notes(shown: Sequence[WeightMatrix], count: int) -> list[str]:
-    notes = ["Rows: queries. Columns: the keys they attend to. One colour scale for all heads."]
-    notes += side_notes(replace(shown[0], note=None))
-    if count > len(shown):
-        notes.append(f"The first {len(shown)} of {count} heads.")
-    return [*notes, shown[0].note] if shown[0].note else notes
+        rule = Drawing(0, 1, (svg.line(0, 0, max(body.width, after.width), 0, colours.RULE),))
+        body = svg.below([body, rule, after], 18)
+    first = f"The first {len(shown)} of {count} heads" if count > len(shown) else f"{count} heads"
+    notes = [
+        "Rows: queries. Columns: the keys they attend to. One colour scale for all heads.",
+        *side_notes(replace(shown[0], note=None)), *([f"{first}."] if count > len(shown) else []),
+        *([shown[0].note] if shown[0].note else []),
+    ]  # fmt: skip
+    captions = [f"Heat maps of {len(shown)} heads on one colour scale."]
+    for matrix in shown:
+        query, key, weight = largest_weight(matrix)
+        captions.append(f"Head {matrix.head}: {query} attends to {key}, {weight}.")
+    if after is not None:
+        captions.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
+    return framed(f"{first}, each with its own weights", notes, body, " ".join(captions), least=420.0)
 
 
 def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
@@ -337,46 +313,36 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     side = cell_size(max(rows, columns), (GRID_WIDTH - GAP * (across - 1)) / across, 48.0)
     side = max(side, least_type(10.0) * 1.22) if max(rows, columns) <= ALL_LABELLED and room(1.0) == 1.0 else side
     size = min(label_size_for(side), 12.0)
-    maps = [
-        _named_map(
-            weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across)), matrix.head
-        )
-        for number, matrix in enumerate(shown)
-    ]
+    maps = []
+    for number, matrix in enumerate(shown):
+        drawn = weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across))
+        name = text(f"head {matrix.head}", drawn.left, HEAD * 0.9, HEAD, bold=True)  # above the cells
+        width = max(drawn.drawing.width, drawn.left + 64.0)
+        maps.append(Drawing(width, HEAD * 1.6 + drawn.drawing.height, (name, drawn.drawing.at(0, HEAD * 1.6))))
     bar = colour_bar(scale, min(max(side * rows, room(80.0), 40.0), 180.0), "weight")
-    return beside([grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
-
-
-def _named_map(drawn: Panel, head: int) -> Drawing:
-    """A heat map with the number of its head above its cells."""
-    width, room = max(drawn.drawing.width, drawn.left + 64.0), HEAD * 1.6
-    name = text(f"head {head}", drawn.left, room - HEAD * 0.7, HEAD, bold=True)
-    return Drawing(width, room + drawn.drawing.height, (name, drawn.drawing.at(0, room)))
+    return svg.beside([svg.grid(maps, across, room(GAP)), bar], room(24), [0.0, maps[0].height - rows * side - 22])
 
 
 # Below the heads
 
 
-def _after(trace: Trace) -> Drawing | None:
-    """Concatenated outputs, W_O and their product, from left to right."""
-    if "concatenated" not in trace or "projected" not in trace:
+def _after(subject: Any, shapes: Shapes | None) -> Drawing | None:
+    """Concatenated outputs, W_O and their product, from left to right: as boxes where they are too large to draw."""
+    drawn = None
+    if isinstance(subject, Trace):
+        if "concatenated" not in subject or "projected" not in subject:
+            return None
+        joined, result = (numbers_of(name, subject[name]) for name in ("concatenated", "projected"))
+        made = subject.origin.parts.get("projected")
+        matrix = numbers_of("W_O", made.linear.matrix) if isinstance(made, Projection) else None
+        shapes = Shapes(subject.heads, len(joined), joined.shape[1], result.shape[1])
+        if matrix is not None and max(matrix.shape) <= MOST_DRAWN and len(joined) <= MOST_ROWS:
+            drawn = _matrices(subject, joined, matrix, result)
+    if shapes is None:
         return None
-    joined, result = (numbers_of(name, trace[name]) for name in ("concatenated", "projected"))
-    made = trace.origin.parts.get("projected")
-    matrix = numbers_of("W_O", made.linear.matrix) if isinstance(made, Projection) else None
-    shapes = Shapes(trace.heads, len(joined), joined.shape[1], result.shape[1])
-    if matrix is None or max(matrix.shape) > MOST_DRAWN or len(joined) > MOST_ROWS:
-        return _after_shapes(shapes)
-    return _headed(shapes, _matrices(trace, joined, matrix, result))
-
-
-def _after_shapes(shapes: Shapes) -> Drawing:
-    return _headed(shapes, _boxes(shapes))
-
-
-def _headed(shapes: Shapes, drawn: Drawing) -> Drawing:
-    heading = titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
-    return below([heading, drawn], 6)
+    drawn = drawn or _boxes(shapes)
+    heading = svg.titled("Concatenate, then multiply by W_O", [shapes.note], max(drawn.width, 420.0), size=16)
+    return svg.below([heading, drawn], 6)
 
 
 def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -> Drawing:
@@ -398,26 +364,20 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
         )
     )
     tall = max(matrix_panel.height for matrix_panel in (first, second, third))
-    drawn = [
-        _named_matrix(matrix_panel, name, tall, trace.heads if name == "concatenated" else 0)
-        for matrix_panel, name in ((first, "concatenated"), (second, "W_O"), (third, "output"))
-    ]
+    drawn = []  # each in the middle of the height, its name above it; above the concatenated vectors their heads
+    for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
+        y, heads = 46 + (tall - one.height) / 2, trace.heads if name == "concatenated" else 0
+        parts = [one.drawing.at(0, y - one.top)]
+        parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
+        parts += _brackets(heads, one.left, y, one.width) if heads else []
+        drawn.append(Drawing(one.left + one.width, 46 + tall, tuple(parts)))
     top = drawn[0].height - tall
     signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]
     bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")
     gap = Drawing(12, 0, ())
     drops = [0.0] * 6 + [top - 22 + max(0.0, (tall - 120) / 2)] * 2
     apart = [Drawing(bar.width + 22, bar.height, bar.parts) for bar in bars]
-    return beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
-
-
-def _named_matrix(one: Panel, name: str, tall: float, heads: int) -> Drawing:
-    """A matrix in the middle of a height, its name above it, and above the concatenated vectors their heads."""
-    y = 46 + (tall - one.height) / 2
-    parts = [one.drawing.at(0, y - one.top)]
-    parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
-    parts += _brackets(heads, one.left, y, one.width) if heads else []
-    return Drawing(one.left + one.width, 46 + tall, tuple(parts))
+    return svg.beside([drawn[0], signs[0], drawn[1], signs[1], drawn[2], gap, *apart], 0, drops)
 
 
 def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
@@ -426,7 +386,7 @@ def _brackets(count: int, left: float, top: float, width: float) -> list[str]:
     for head in range(count):
         start, end = left + wide * head + 1.5, left + wide * (head + 1) - 2.5
         y = top - 6
-        parts.append(path(f"M{start:.2f} {y + 3:.2f}V{y:.2f}H{end:.2f}V{y + 3:.2f}", colours.MUTED, 1))
+        parts.append(svg.path(f"M{start:.2f} {y + 3:.2f}V{y:.2f}H{end:.2f}V{y + 3:.2f}", colours.MUTED, 1))
         if head % math.ceil(18 / wide) == 0:
             name = f"head {head}" if wide >= 44 else str(head)
             parts.append(text(name, (start + end) / 2, y - 9, 11, anchor="middle", fill=colours.MUTED))
@@ -442,20 +402,10 @@ def _boxes(shapes: Shapes) -> Drawing:
     box, between, height = 132.0, 34.0, 52.0
     for number, (name, shape) in enumerate(names):
         x = (box + between) * number
-        parts.append(rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
+        parts.append(svg.rectangle(x, 0, box, height, colours.ACCENT_SOFT, stroke=colours.ACCENT, radius=6))
         parts.append(text(name, x + box / 2, height / 2 - 9, 14, anchor="middle", bold=True))
         parts.append(text(shape, x + box / 2, height / 2 + 11, 12, anchor="middle", fill=colours.MUTED))
         if number:
-            parts.append(line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
-            parts.append(arrow_head(x - 2, height / 2, colours.MUTED))
+            parts.append(svg.line(x - between + 3, height / 2, x - 5, height / 2, colours.MUTED))
+            parts.append(svg.arrow_head(x - 2, height / 2, colours.MUTED))
     return Drawing(len(names) * (box + between) - between, height, tuple(parts))
-
-
-def _heads_described(shown: Sequence[WeightMatrix], goes_on: bool) -> str:
-    captions = [f"Heat maps of {len(shown)} heads on one colour scale."]
-    for matrix in shown:
-        query, key, weight = largest_weight(matrix)
-        captions.append(f"Head {matrix.head}: {query} attends to {key}, {weight}.")
-    if goes_on:
-        captions.append("Below, the outputs of all heads are concatenated and multiplied by W_O.")
-    return " ".join(captions)

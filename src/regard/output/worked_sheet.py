@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import repeat
 from typing import Any
 
 from regard.errors import OptionError, missing_package
@@ -32,7 +33,9 @@ def worked_sheet(inputs: Inputs) -> bytes:
             f"{queries} × {keys} words with {inputs.heads} heads are too many for a spreadsheet of formulas:\n"
             "choose fewer words, fewer heads or a smaller width."
         )
-    return _Page(inputs).saved()
+    buffer = io.BytesIO()
+    _Page(inputs).book.save(buffer)
+    return buffer.getvalue()
 
 
 class _Page:
@@ -50,13 +53,9 @@ class _Page:
         self.letter: Callable[[int], str] = import_module("openpyxl.utils").get_column_letter
         self.row = 1
         self.queries, self.keys = inputs.labels["query"], inputs.labels["key"]
+        whole = inputs.parts["value"].shape[-1] if inputs.x is None else inputs.matrices["W_v"].shape[1] // inputs.heads
+        self.value_dim = int(whole)
         self._write()
-
-    def saved(self) -> bytes:
-        """The file."""
-        buffer = io.BytesIO()
-        self.book.save(buffer)
-        return buffer.getvalue()
 
     def block(
         self, title: str, rows: Sequence[str], columns: Sequence[str] | int, content: Content, *,
@@ -88,7 +87,10 @@ class _Page:
         inputs = self.inputs
         self._text(1, 1, "Yellow cells are given: change them, and all others follow.")
         self.row = 3
-        vectors = self._projections() if inputs.x is not None else self._parts()
+        vectors = self._projections() if inputs.x is not None else {}
+        for step, part in inputs.parts.items() if inputs.x is None else ():  # q, k and v as given, a block per head
+            names = [f"{step[0]}, head {head}" for head in range(len(part))]
+            vectors[step] = [self._vectors(*of_head) for of_head in zip(names, repeat(self._words(step)), part)]
         visible = inputs.visible()
         mask = None
         if visible is not None:
@@ -105,7 +107,7 @@ class _Page:
         ]
         if inputs.heads == 1 and "W_O" not in inputs.matrices:
             return
-        share = self._value_dim()
+        share = self.value_dim
         joined = self.block(
             "concatenated: the sums of all heads", self.queries, inputs.heads * share,
             lambda q, c: f"={outputs[c // share](q, c % share)}", decimals=2,
@@ -114,15 +116,10 @@ class _Page:
             through = self._matrix("W_O")
             rows, columns = inputs.matrices["W_O"].shape
             title = written_formula("projected = concatenated · W_O", inputs)
-            self.block(
-                title, self.queries, columns,
-                lambda q, c: _products((joined(q, at), through(at, c)) for at in range(rows)), decimals=2,
-            )  # fmt: skip
+            self.block(title, self.queries, columns, _product(joined, through, rows), decimals=2)
 
-    def _value_dim(self) -> int:
-        if self.inputs.x is None:
-            return int(self.inputs.parts["value"].shape[-1])
-        return int(self.inputs.matrices["W_v"].shape[1]) // self.inputs.heads
+    def _words(self, step: str) -> Sequence[str]:
+        return self.queries if step == "query" else self.keys
 
     def _matrix(self, name: str) -> Address:
         """A W as the convention writes it; the address is always of (in, out)."""
@@ -150,37 +147,23 @@ class _Page:
             )  # fmt: skip
         context = x if inputs.context is None else self._vectors("context", self.keys, inputs.context)
         matrices = {name: self._matrix(name) for name in PROJECTIONS.values()}
-        return {step: self._projection(step, x if step == "query" else context, matrices[name])
-                for step, name in PROJECTIONS.items()}  # fmt: skip
-
-    def _projection(self, step: str, source: Address, matrix: Address) -> list[Address]:
-        inputs, name = self.inputs, PROJECTIONS[step]
-        rows, columns = inputs.matrices[name].shape
-        origin = "x" if step == "query" or inputs.context is None else "context"
-        address = self.block(
-            written_formula(f"{step[0]} = {origin} · {name}", inputs), self.queries if step == "query" else self.keys,
-            columns, lambda row, column: _products((source(row, at), matrix(at, column)) for at in range(rows)),
-        )  # fmt: skip
-        return [_shifted(address, head * columns // inputs.heads) for head in range(inputs.heads)]
-
-    def _parts(self) -> Vectors:
-        """q, k and v as given, a block per head."""
-        return {
-            step: [
-                self._vectors(f"{step[0]}, head {head}", self.queries if step == "query" else self.keys, vectors)
-                for head, vectors in enumerate(part)
-            ]
-            for step, part in self.inputs.parts.items()
-        }
+        vectors = {}
+        for step, name in PROJECTIONS.items():
+            rows, columns = inputs.matrices[name].shape
+            source, matrix = x if step == "query" else context, matrices[name]
+            origin = "x" if step == "query" or inputs.context is None else "context"
+            address = self.block(
+                written_formula(f"{step[0]} = {origin} · {name}", inputs), self._words(step), columns,
+                _product(source, matrix, rows),
+            )  # fmt: skip
+            vectors[step] = [_shifted(address, head * columns // inputs.heads) for head in range(inputs.heads)]
+        return vectors
 
     def _head(self, head: int, vectors: dict[str, Address], divisor: str, mask: Address | None, size: int) -> Address:
         queries, keys = self.queries, self.keys
         q, k, v = (vectors[step] for step in PROJECTIONS)
         suffix = f", head {head}" if self.inputs.heads > 1 else ""
-        score = self.block(
-            f"score = q · k{suffix}", queries, keys,
-            lambda r, c: _products((q(r, at), k(c, at)) for at in range(size)),
-        )  # fmt: skip
+        score = self.block(f"score = q · k{suffix}", queries, keys, _product(q, lambda at, c: k(c, at), size))
         scaled = self.block(
             f"score / √d_k{suffix}" if self.inputs.divisor is None else f"score / divisor{suffix}", queries, keys,
             lambda r, c: f"={score(r, c)}/{divisor}", decimals=2,
@@ -203,15 +186,14 @@ class _Page:
             return f"=IF({total}=0,0,{powers(row, column)}/{total})"
 
         weight = self.block(f"softmax{suffix}", queries, keys, weigh, decimals=2)
-        return self.block(
-            f"sum = softmax · v{suffix}", queries, self._value_dim(),
-            lambda r, c: _products((weight(r, at), v(at, c)) for at in range(len(keys))), decimals=2,
-        )  # fmt: skip
+        content = _product(weight, v, len(keys))
+        return self.block(f"sum = softmax · v{suffix}", queries, self.value_dim, content, decimals=2)
 
 
 def _shifted(address: Address, columns: int) -> Address:
     return lambda row, column: address(row, columns + column)
 
 
-def _products(pairs: Iterable[tuple[str, str]]) -> str:
-    return "=" + "+".join(f"{left}*{right}" for left, right in pairs)
+def _product(left: Address, right: Address, count: int) -> Content:
+    """The cells of a matrix product."""
+    return lambda row, column: "=" + "+".join(f"{left(row, at)}*{right(at, column)}" for at in range(count))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -25,14 +26,6 @@ FIGURES_ENTRY = "hosts/figures.js"
 STYLE = (Path(__file__).parent / "site.css").read_text(encoding="utf-8") + family.style()
 STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; img-src 'self'; base-uri 'none'; form-action 'none'"
-
-
-@dataclass(frozen=True)
-class HeaderLink:
-    """A page that the header of every page leads to."""
-
-    label: str
-    page: str  # its path in the site
 
 
 @dataclass(frozen=True)
@@ -58,12 +51,14 @@ def markdown_page(text: str, address: Callable[[str], str | None]) -> Page:
     _keep_answers(tokens)
     targets: list[str] = []
     title = ""
-    slugs: dict[str, int] = {}
+    slugs: Counter[str] = Counter()
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
             content = _plain(tokens[index + 1])
             title = title or content
-            token.attrSet("id", _slug(content, slugs))
+            slug = re.sub(r"[^\w\- ]", "", content.lower()).replace(" ", "-")  # as GitHub makes it
+            token.attrSet("id", f"{slug}-{slugs[slug]}" if slugs[slug] else slug)
+            slugs[slug] += 1
         for child in token.children or ():
             _rewrite(child, address, targets)
         if token.children:
@@ -100,12 +95,11 @@ def source_page(name: str, text: str) -> Page:
     return Page(name, body, ())
 
 
-def document(
-    page: Page, path: str, header: Sequence[HeaderLink], *, label: str = "", figures: Iterable[str] = ()
-) -> str:
+def document(page: Page, path: str, header: Mapping[str, str], *, label: str = "", figures: Iterable[str] = ()) -> str:
     """A page of the site as an HTML document.
 
     path      where it is in the site
+    header    the pages that the header leads to: labels and paths in the site
     label     that of the header's link which this page belongs to
     figures   the blocks of readings that its live figures show; without figures, nothing in the page is run
     """
@@ -113,7 +107,7 @@ def document(
     script, style = code(FIGURES_ENTRY) if blocks else ("", "")
     policy = policy_of([script], [STYLE, style], "").replace("img-src", "img-src 'self'") if blocks else POLICY
     program_parts = "".join(program(script, style, blocks)) if blocks else ""
-    links = {link.label: relative(path, link.page) for link in header}
+    links = {name: relative(path, target) for name, target in header.items()}
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -162,10 +156,3 @@ def _without_dead_links(tokens: list[Token]) -> list[Token]:
 
 def _plain(inline: Token) -> str:
     return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
-
-
-def _slug(heading: str, taken: dict[str, int]) -> str:
-    """The id of a heading, as GitHub makes it."""
-    slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-    count = taken[slug] = taken.get(slug, 0) + 1
-    return slug if count == 1 else f"{slug}-{count - 1}"

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,7 +15,7 @@ from regard import atomic_file, errors, examples
 from regard.heads import profile
 from regard.models.model import Model
 from regard.site.course import figure_blocks, links, placed, with_figures, without_live
-from regard.site.pages import HeaderLink, document, markdown_page, relative, source_page
+from regard.site.pages import document, markdown_page, relative, source_page
 from regard.viewer import heads_page, page, web_model
 
 SENTENCE = "kids"  # the example on the front door
@@ -42,21 +42,17 @@ def write(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     before = _earlier_files(out)
-    header = [
-        HeaderLink(page.FRONT, "index.html"), HeaderLink("Read", CONTENTS), HeaderLink("Heads", "heads.html"),
-        HeaderLink("Learning", "films.html"),
-    ]  # fmt: skip
-    navigation = {link.label: link.page for link in header}
+    header = {page.FRONT: "index.html", "Read": CONTENTS, "Heads": "heads.html", "Learning": "films.html"}
     tell("The front door")
     reading = model.read(str(examples.named(SENTENCE).content))
     web_model.write(model, out / "model")
     model_files = {f"model/{path.name}" for path in (out / "model").iterdir()}
-    page.save(reading, out / "index.html", links=navigation, model_at="model/model.json")
+    page.save(reading, out / "index.html", links=header, model_at="model/model.json")
     tell("What heads do")
     maps = heads_page.maps(model)
     data = profile.profile_texts(model, [reading.text for reading in maps]).data()
-    heads_page.save(out / "heads.html", [data], [maps], links=navigation)
-    film_files = _write_films(out, films, header, navigation, tell)
+    heads_page.save(out / "heads.html", [data], [maps], links=header)
+    film_files = _write_films(out, films, header, tell)
     tell("Lessons and documentation")
     written = {"index.html", "heads.html", *model_files, *film_files, *_write_documents(out, header, model)}
     _remove(out, before - written)
@@ -87,18 +83,17 @@ def _remove(out: Path, names: set[str]) -> None:
 
 
 def _write_films(
-    out: Path, folders: Sequence[str | os.PathLike[str]], header: Sequence[HeaderLink], navigation: dict[str, str],
-    tell: Callable[[str], None],
-) -> set[str]:  # fmt: skip
+    out: Path, folders: Sequence[str | os.PathLike[str]], header: Mapping[str, str], tell: Callable[[str], None]
+) -> set[str]:
     """A page per film and their list; the files written. The recorded film comes first, unless a run has its name."""
     from regard.viewer import training_page
 
     lines = ["# Watch heads learn", "", "Each film shows a small model while it is trained: drag the slider.", ""]
     pages: dict[str, tuple[str, Iterator[str]]] = {}
+    below = {label: relative("films/x.html", path) for label, path in header.items()}
     (out / "films").mkdir(exist_ok=True)
     if not any(Path(folder).name == RECORDED for folder in folders):
         packed = gzip.decompress((Path(__file__).parent / f"{RECORDED}.film.gz").read_bytes())
-        below = {label: relative("films/x.html", path) for label, path in navigation.items()}
         film = training_page.film_page(f"Training on {RECORDED}", packed, below)
         pages[RECORDED] = training_page.ABOUT[RECORDED], film
     for folder in folders:
@@ -106,7 +101,6 @@ def _write_films(
 
         name = Path(folder).name
         record = Record.load(folder)
-        below = {label: relative("films/x.html", path) for label, path in navigation.items()}
         pages[name] = training_page.ABOUT.get(record.task, ""), training_page.pieces(record, below)
     for name, (about, pieces) in pages.items():
         tell(f"Film of {name}")
@@ -117,7 +111,7 @@ def _write_films(
     return {"films.html", *(f"films/{name}.html" for name in pages)}
 
 
-def _write_documents(out: Path, header: Sequence[HeaderLink], model: Model) -> set[str]:
+def _write_documents(out: Path, header: Mapping[str, str], model: Model) -> set[str]:
     """docs/index.md and everything that it leads to, as pages; pictures are copied. The files written."""
     documents = _documents()
     start = PurePosixPath("docs/index.md")
@@ -133,22 +127,22 @@ def _write_documents(out: Path, header: Sequence[HeaderLink], model: Model) -> s
         text = path.read_text(encoding="utf-8")
 
         def address(written: str, source: PurePosixPath = source, target: str = target) -> str | None:
-            leads_to = _resolve(source, written)
+            leads_to = PurePosixPath(os.path.normpath(source.parent / written))
             return relative(target, _target(leads_to)) if _is_known(documents, leads_to) else None
 
         text, live = without_live(text)
         text, figures = with_figures(text) if source.suffix == ".md" else (text, [])
-        page = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
-        for written in page.targets:
-            leads_to = _resolve(source, written)
+        contents = source_page(source.name, text) if source.suffix in SOURCES else markdown_page(text, address)
+        for written in contents.targets:
+            leads_to = PurePosixPath(os.path.normpath(source.parent / written))
             if leads_to not in seen and _is_known(documents, leads_to):
                 seen.add(leads_to)
                 waiting.append(leads_to)
         (out / target).parent.mkdir(parents=True, exist_ok=True)
         before, after = (links(source, target, live, documents, label) for label in ("Lessons", "Lessons, below"))
-        page = replace(page, body=before + placed(page.body, figures) + after)
+        contents = replace(contents, body=before + placed(contents.body, figures) + after)
         blocks = figure_blocks(figures, model) if figures else ()
-        atomic_file.write(out / target, document(page, target, header, label="Read", figures=blocks))
+        atomic_file.write(out / target, document(contents, target, header, label="Read", figures=blocks))
     return {_target(source) for source in seen}
 
 
@@ -159,10 +153,6 @@ def _documents() -> Path:
         if (folder / "index.md").is_file():
             return folder
     raise errors.Unsupported("The documentation is not part of this installation.\nRun `make site` in a checkout.")
-
-
-def _resolve(source: PurePosixPath, written: str) -> PurePosixPath:
-    return PurePosixPath(os.path.normpath(source.parent / written))
 
 
 def _is_known(documents: Path, source: PurePosixPath) -> bool:

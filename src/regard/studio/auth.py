@@ -9,7 +9,6 @@ nothing of the user's.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import secrets
 import threading
@@ -102,25 +101,29 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.application(scope, receive, send)
             return
-        headers = _headers(scope)
+        headers, application = _headers(scope), self.application
+        # The page itself and the viewer's modules are public: a browser requests them without the key.
+        is_page = scope["method"] in SAFE_METHODS and (scope["path"] == "/" or scope["path"].startswith("/web/"))
+        host = _host_name(headers.get("host", ""))
         try:
-            self._check_host(headers)
+            if host not in self.hosts and not (self.any_address and address_of(host)):  # against DNS rebinding
+                raise Refused(421, "Unknown host name.")
             self._check_site(scope, headers)
             if scope["path"] == SESSION and scope["method"] == "POST":
-                await self._sign_in(headers, send)
-                return
-            if not _is_public(scope):
-                self._check_key(headers)
+                application = self._sign_in(headers)
+            elif not is_page and not _same(_credential(headers, "Bearer"), self.access.key):
+                raise Refused(401, NOT_SIGNED_IN)
         except Refused as problem:
-            await refuse(send, problem.status, str(problem))
-            return
-        await self.application(scope, receive, _with_headers(send))
+            application = _reply({"error": str(problem)}, problem.status)
 
-    def _check_host(self, headers: dict[str, str]) -> None:
-        """Against DNS rebinding."""
-        name = _host_name(headers.get("host", ""))
-        if name not in self.hosts and not (self.any_address and _is_address(name)):
-            raise Refused(421, "Unknown host name.")
+        async def sending(message: Any) -> None:
+            """With the strict headers."""
+            if message["type"] == "http.response.start":
+                names = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in names)]
+            await send(message)
+
+        await application(scope, receive, sending)
 
     def _check_site(self, scope: Scope, headers: dict[str, str]) -> None:
         """Against cross-site requests: only the start page may be opened from elsewhere."""
@@ -134,50 +137,24 @@ class Guard:
         if scope["method"] not in SAFE_METHODS and origin is None and site != "same-origin":
             raise Refused(403, "The Origin header is missing.")
 
-    def _check_key(self, headers: dict[str, str]) -> None:
-        if not _same(_credential(headers, "Bearer"), self.access.key):
-            raise Refused(401, NOT_SIGNED_IN)
-
-    async def _sign_in(self, headers: dict[str, str], send: Send) -> None:
+    def _sign_in(self, headers: dict[str, str]) -> Application:
         """Exchange the ticket of an address for the key."""
         if not self.access.redeem(_credential(headers, "Ticket")):
             why = f"This address has been used, is too old or is wrong; each works once, for {MINUTES} minutes."
             raise Refused(401, f"{why} {NEW_ADDRESS}")
-        await _reply(send, 200, json.dumps({"key": self.access.key}).encode(), b"application/json")
+        return _reply({"key": self.access.key})
 
 
-def _is_public(scope: Scope) -> bool:
-    """The page itself and the viewer's modules, which a browser requests without the key."""
-    return scope["method"] in SAFE_METHODS and (scope["path"] == "/" or scope["path"].startswith("/web/"))
+def _reply(content: Any, status: int = 200) -> Application:
+    from starlette.responses import JSONResponse  # imported here: an error that says it is missing needs this module
+
+    answer: Application = JSONResponse(content, status)
+    return answer
 
 
 def _credential(headers: dict[str, str], scheme: str) -> str:
     sent_scheme, _, value = headers.get("authorization", "").partition(" ")
     return value if sent_scheme == scheme else ""
-
-
-async def refuse(send: Send, status: int, sentence: str) -> None:
-    """Answer with an error as JSON."""
-    await _reply(send, status, json.dumps({"error": sentence}).encode(), b"application/json")
-
-
-async def _reply(send: Send, status: int, body: bytes, kind: bytes) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    headers = [(b"content-type", kind), length, *HEADERS]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _with_headers(send: Send) -> Send:
-    """Adds the strict headers."""
-
-    async def sending(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            names = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in names)]
-        await send(message)
-
-    return sending
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -200,12 +177,12 @@ def _host_name(host: str) -> str:
     return match["name"].strip("[]").lower() if match else ""
 
 
-def _is_address(name: str) -> bool:
+def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is named by, if it is."""
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _same(first: str, second: str) -> bool:

@@ -30,34 +30,29 @@ def most_connections() -> int:
 MOST = most_connections()
 
 
-class OutOfDescriptors(logging.Filter):
-    """Reports once that connections cannot be accepted; asyncio would at every attempt, with a traceback."""
+class ReportedOnce(logging.Filter):
+    """Lets the first record of its kind pass, as one line, and no other."""
 
-    has_reported = False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
-        if "out of system resource" not in record.getMessage():
-            return True
-        if not self.has_reported:
-            LOG.warning("No connection can be accepted: this process has all the file descriptors it may have.")
-        self.has_reported = True
-        return False
-
-
-class MalformedRequests(logging.Filter):
-    """Reports malformed requests once; anyone may send them, signed in or not."""
-
-    has_reported = False
+    def __init__(self, level: int, part: str, line: str) -> None:
+        super().__init__()
+        self._level, self._part, self._line, self._has_reported = level, part, line, False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
-        if record.levelno != logging.WARNING:
+        if record.levelno != self._level or self._part not in record.getMessage():
             return True
-        record.msg = "Some requests are not HTTP, or ask for what is not served. This is reported once."
-        record.args = ()
-        is_first, self.has_reported = not self.has_reported, True
+        record.msg, record.args, record.exc_info = self._line, (), None
+        is_first, self._has_reported = not self._has_reported, True
         return is_first
+
+
+# asyncio logs a traceback at every attempt to accept a connection, uvicorn every malformed request of anyone.
+NO_DESCRIPTORS = "No connection can be accepted: this process has all the file descriptors it may have."
+MALFORMED = "Some requests are not HTTP, or ask for what is not served. This is reported once."
+REPORTED_ONCE = {
+    "asyncio": ReportedOnce(logging.ERROR, "out of system resource", NO_DESCRIPTORS),
+    "uvicorn.error": ReportedOnce(logging.WARNING, "", MALFORMED),
+}
 
 
 class LimitedConnection(H11Protocol):  # type: ignore[misc]
@@ -67,31 +62,24 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     Between requests uvicorn's own limit holds (timeout_keep_alive), and while a body is read the application's.
     """
 
-    _limit: asyncio.TimerHandle | None = None
-    _stall: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _is_stalled = False
     _since = 0.0
     has_reported = False  # whether there were too many connections
 
     def connection_made(self, transport: Any) -> None:
-        """A client connected."""
+        """A client connected; of too many, the oldest that is not being answered or does not read its answer leaves."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._watch()
-        if len(self.connections) > MOST:
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Close the oldest connection that is not being answered, or does not read its answer; or this one."""
+        if len(self.connections) <= MOST:
+            return
         if not LimitedConnection.has_reported:
             LOG.warning("More than %d connections at once: the oldest are closed. This is reported once.", MOST)
             LimitedConnection.has_reported = True
-        waiting = [
-            connection
-            for connection in self.connections
-            if not connection._is_answering or connection._stall is not None
-        ]
-        idle = [connection for connection in waiting if not connection.transport.is_closing()]
-        min(idle, key=lambda connection: connection._since, default=self).transport.abort()
+        waiting = (each for each in self.connections if each._is_stalled or not each._is_answering)
+        idle = [each for each in waiting if not each.transport.is_closing()]
+        min(idle, key=lambda each: each._since, default=self).transport.abort()
 
     @property
     def _is_answering(self) -> bool:
@@ -105,36 +93,32 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection ended."""
         self._stop()
-        self._read_on()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is written."""
         super().pause_writing()
-        self._stall = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+        self._stop()
+        self._is_stalled = True
+        self._timer = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read enough for the rest."""
-        self._read_on()
+        self._stop()
         super().resume_writing()
-
-    def _read_on(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
 
     def _watch(self) -> None:
         """Start the clock unless it runs, while no request is being answered."""
-        if self._is_answering:
+        if self._is_answering and not self._is_stalled:
             self._stop()
-        elif self._limit is None:
-            self._limit = self.loop.call_later(HEADER_SECONDS, self._expire)
+        elif self._timer is None:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self._expire)
 
     def _expire(self) -> None:
         if not self._is_answering:
             self.transport.close()
 
     def _stop(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._is_stalled = None, False

@@ -23,24 +23,12 @@ class Cancelled(Exception):
     """The work was cancelled."""
 
 
-class CancelToken:
-    """Whether some work was cancelled."""
-
-    def __init__(self) -> None:
-        self._over = threading.Event()
-
-    def end(self) -> None:
-        """Cancel the work."""
-        self._over.set()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the work was cancelled."""
-        return self._over.is_set()
+class CancelToken(threading.Event):
+    """Set once some work is cancelled."""
 
     def stop(self) -> None:
         """Called between steps of a computation: raises `Cancelled` once cancelled."""
-        if self._over.is_set():
+        if self.is_set():
             raise Cancelled
 
 
@@ -73,14 +61,14 @@ class Workers:
                 raise Refused(CLOSED, "The client disconnected.")
             raise Refused(503, f"Cancelled after {seconds:g} seconds: ask for a smaller part.")
         finally:
-            token.end()
+            token.set()
             watching.cancel()
             future.add_done_callback(lambda done: self._settle(token, done))
 
     def close(self) -> None:
         """Cancel everything."""
         for token in list(self._tokens):
-            token.end()
+            token.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _settle(self, token: CancelToken, done: asyncio.Future[Any]) -> None:
@@ -139,7 +127,7 @@ class Job:
 
     def cancel(self) -> None:
         """Cancel the job."""
-        self.token.end()
+        self.token.set()
         self._change(state="cancelled", message="Cancelled.")
 
     def run(self, work: Callable[[Job], dict[str, Any]]) -> None:
@@ -149,13 +137,11 @@ class Job:
             result = work(self)
             self.tell(state="done", progress=1.0, result=result)
         except Cancelled:
-            self._change(state="cancelled", message="Cancelled.")
-        except Refused as problem:
-            self._change(state="failed", message=str(problem), result=problem.details)
-        except RegardError as problem:
-            self._change(state="failed", message=str(problem))
+            self.cancel()
         except Exception as problem:  # noqa: BLE001 - every failure must reach the waiting client
-            self._change(state="failed", message=f"{type(problem).__name__}: {problem}")
+            is_ours = isinstance(problem, (Refused, RegardError))
+            message = str(problem) if is_ours else f"{type(problem).__name__}: {problem}"
+            self._change(state="failed", message=message, result=getattr(problem, "details", {}))
 
     async def news(self, after: int) -> dict[str, Any]:
         """The status, as soon as it is past step `after` or the wait times out."""

@@ -38,15 +38,13 @@ class Library:
 
     def list_models(self) -> list[dict[str, Any]]:
         """All models that can be requested."""
-        catalogue = store.CATALOGUE
         return [
             {
                 "name": name,
                 "about": about,
                 "here": self.is_here(name),
                 "default": name == self.usual,
-                "size": catalogue[name].size if name in catalogue else None,
-                "licence": catalogue[name].licence if name in catalogue else None,
+                **{part: getattr(store.CATALOGUE.get(name), part, None) for part in ("size", "licence")},
             }
             for name, about in self._names.items()
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import socket
@@ -18,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from regard.errors import OptionError, require
-from regard.studio.auth import LOCAL, MINUTES, Access, Guard
+from regard.studio.auth import LOCAL, MINUTES, Access, Guard, address_of
 
 ALL_ADDRESSES = ("0.0.0.0", "::")
 WAITING = 16  # connections that asyncio accepts at once, before any of them is counted
@@ -41,7 +40,7 @@ def serve(
     require("The studio", "starlette", "uvicorn")
     import uvicorn
 
-    from regard.studio.connections import LimitedConnection, MalformedRequests, OutOfDescriptors
+    from regard.studio.connections import REPORTED_ONCE, LimitedConnection
 
     listening = _socket(host, port)
     bound, access = listening.getsockname()[1], Access()
@@ -59,8 +58,8 @@ def serve(
         lifespan="on", timeout_graceful_shutdown=1, timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 15,
         ws="none", backlog=WAITING,
     )  # fmt: skip
-    logging.getLogger("asyncio").addFilter(OutOfDescriptors())
-    logging.getLogger("uvicorn.error").addFilter(MalformedRequests())
+    for name, once in REPORTED_ONCE.items():
+        logging.getLogger(name).addFilter(once)
 
     def address() -> str:
         return f"{own_address}#ticket={access.ticket()}{selected}"
@@ -73,7 +72,8 @@ def serve(
             tell(f"The studio is at {address()}\nThis address works once, in one browser, for {MINUTES} minutes.")
             if "SSH_CONNECTION" in os.environ:
                 tell(f"From your own machine, connect by: ssh -L {bound}:{name}:{bound} …, and open the address there.")
-        if not _is_loopback(host):
+        by_number = address_of(host)
+        if not (host.lower() in LOCAL if by_number is None else by_number.is_loopback):
             tell(
                 f"It listens on {host}: anyone who can reach this machine and has an unused address can use it.\n"
                 "It speaks plain HTTP, which can be overheard on the way, the studio's key included. In a network\n"
@@ -136,13 +136,6 @@ def _may_read_terminal() -> bool:
         except OSError:  # a terminal, but not the one that controls this process: setsid
             return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() in LOCAL
 
 
 def _has_display() -> bool:

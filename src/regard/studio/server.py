@@ -47,7 +47,7 @@ from importlib.resources import files
 from mimetypes import guess_type
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -65,9 +65,9 @@ from regard.studio.auth import Refused
 from regard.studio.jobs import Cancelled, CancelToken, Job, Jobs, Workers
 from regard.studio.library import Library
 from regard.viewer import bundle, frames, page, params
-from regard.viewer.params import MOST_GENERATED, MOST_TEXT
+from regard.viewer.params import MOST_TEXT
 from regard.viewer.queries import Answers, LookupAnswers, answers_for
-from regard.viewer.similar import DEFAULT, ON_THIS_MACHINE, Embedder
+from regard.viewer.similar import DEFAULT, Embedder
 
 MOST_BODY = 4 << 20  # bytes of JSON
 MOST_FILE = 1 << 30  # bytes of a saved reading
@@ -80,8 +80,6 @@ MOST_FILMS = 3
 SITE = "REGARD_SITE"  # the environment variable with the address of a site
 FRAME = "application/octet-stream"
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 class Studio:
     """The application's state and routes."""
@@ -91,10 +89,13 @@ class Studio:
         self.text = text
         self.workers = Workers()
         self.jobs = Jobs()
-        self.sessions = Sessions(Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT)))
-        self.texts = RecentTexts()
-        self.films: dict[str, bytes] = {}
-        self.first: str | None = None if shown is None else self.sessions.put(shown, keep=True)[0]
+        self.readings: RecentItems[Answers | LookupAnswers] = RecentItems(
+            "This reading has been closed: read the text again.", MOST_OPEN, MOST_OPEN_BYTES
+        )
+        self.texts: RecentItems[str] = RecentItems("This text is no longer known: paste it again.", MOST_STORED)
+        self.films: RecentItems[bytes] = RecentItems("This film is no longer here: train again.", MOST_FILMS)
+        self._embedder = Embedder(lambda: library.is_here(DEFAULT), lambda: library.model(DEFAULT))
+        self.first = None if shown is None else self.readings.put(answers_for(shown, self._embedder), keep=True)
 
     def application(self) -> Starlette:
         """The ASGI application, without access control."""
@@ -117,12 +118,7 @@ class Studio:
             Route("/jobs/{job}", self._job, methods=["GET"]),
             Route("/jobs/{job}", self._cancel, methods=["DELETE"]),
         ]
-        handlers: Any = {
-            Refused: _answer_refusal,
-            RegardError: _answer_problem,
-            HTTPException: _answer_not_found,
-            Exception: _answer_failure,
-        }
+        handlers: Any = dict.fromkeys((Refused, RegardError, HTTPException, Exception), _answer_failure)
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
 
     @asynccontextmanager
@@ -142,9 +138,10 @@ class Studio:
         while True:
             await asyncio.sleep(TIDY)
             self.jobs.tidy()
-            if self.sessions.closed and not self.workers.busy and not self.jobs.running:
-                self.sessions.closed = False
-                await asyncio.to_thread(_return_memory)
+            if self.readings.has_closed and not self.workers.busy and not self.jobs.running:
+                self.readings.has_closed = False
+                gc.collect()
+                await asyncio.to_thread(release)  # the free list of large arrays holds up to 512 MB of closed readings
 
     def close(self) -> None:
         """Cancel all work."""
@@ -175,12 +172,12 @@ class Studio:
 
     async def _read(self, request: Request) -> Response:
         question = await _json(request, ("text", "model"))
-        text = params.text("text", question.get("text"), MOST_TEXT)
+        text = params.text("text", question.get("text"))
         return await self._read_text(request, text, self.library.check_name(question.get("model")))
 
     async def _read_text(self, request: Request, text: str, name: str) -> Response:
         self.library.check_here(name)
-        stored = self.texts.put(text)
+        stored = self._stored(text)
         if self.library.is_quick(name, text):
 
             def work(token: CancelToken) -> dict[str, Any]:
@@ -210,7 +207,13 @@ class Studio:
             fits = len(model.beginning(text).encode("utf-16-le")) // 2
             sentence = str(problem).partition("\n")[0]
             others = self.library.longer(name, problem.tokens)
-            raise Refused(400, sentence, fits=fits, others=others, **self.texts.put(text)) from None
+            raise Refused(400, sentence, fits=fits, others=others, **self._stored(text)) from None
+
+    def _stored(self, text: str) -> dict[str, str]:
+        """{"stored": id} for a long text, {} for a short one, which an address holds itself."""
+        if len(text) <= LONG_TEXT // 2:  # a character is at most two units
+            return {}
+        return {"stored": self.texts.put(text, sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16])}
 
     async def _text(self, request: Request) -> Response:
         return _reply({"text": self.texts.get(request.path_params["text"])})
@@ -230,11 +233,10 @@ class Studio:
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _generate(self, request: Request) -> Response:
-        question = await _json(request, ("text", "model", "tokens", "temperature", "top_k", "top_p", "seed"))
-        text = params.text("text", question.get("text"), MOST_TEXT)
+        question = await _json(request, ("text", "model", *params.GENERATION))
+        text = params.text("text", question.get("text"))
         name = self.library.check_name(question.get("model"))
-        tokens = params.count("tokens", question.get("tokens"), MOST_GENERATED, 64)
-        sampling = params.sampling(question)
+        tokens, sampling = params.generation(question)
         self.library.check_here(name)
 
         def work(job: Job) -> dict[str, Any]:
@@ -273,7 +275,7 @@ class Studio:
             return _reply(await self.workers.answer(work, _wait_for_disconnect(request), SECONDS))
 
     async def _ask(self, request: Request) -> Response:
-        answers = self.sessions.get(request.path_params["reading"])
+        answers = self.readings.get(request.path_params["reading"])
         question = await _json(request)
         kind = request.path_params["kind"]
         seconds, gone = SECONDS_WHOLE if kind == "tile" else SECONDS, _wait_for_disconnect(request)
@@ -281,23 +283,22 @@ class Studio:
         return Response(frame, media_type=FRAME)
 
     async def _reading(self, request: Request) -> Response:
-        name = request.path_params["reading"]
-        return _reply(await self._describe(request, name))
+        return _reply(await self._describe(request, request.path_params["reading"]))
 
     async def _describe(self, request: Request, name: str) -> dict[str, Any]:
-        answers = self.sessions.get(name)
+        answers = self.readings.get(name)
         description = await self.workers.answer(
             lambda _token: answers.description(), _wait_for_disconnect(request), SECONDS
         )
         return {"reading": name, "description": description}
 
     async def _close_reading(self, request: Request) -> Response:
-        self.sessions.remove(request.path_params["reading"])
+        self.readings.remove(request.path_params["reading"])
         return _reply({})
 
     def _open_reading(self, reading: Reading) -> dict[str, Any]:
-        name, answers = self.sessions.put(reading)
-        return {"reading": name, "description": answers.description()}
+        answers = answers_for(reading, self._embedder)
+        return {"reading": self.readings.put(answers), "description": answers.description()}
 
     # Sharing and training
 
@@ -324,19 +325,12 @@ class Studio:
         def work(job: Job) -> dict[str, Any]:
             job.tell(message="Starting PyTorch.", progress=0.0)
             film = training.run(task, lambda message, progress: job.tell(message=message, progress=progress))
-            name = secrets.token_hex(8)
-            self.films[name] = film
-            while len(self.films) > MOST_FILMS:
-                self.films.pop(next(iter(self.films)))
-            return {"film": name}
+            return {"film": self.films.put(film)}
 
         return _reply({"job": self.jobs.start(work).name}, 202)
 
     async def _film(self, request: Request) -> Response:
-        film = self.films.get(request.path_params["film"])
-        if film is None:
-            raise Refused(404, "This film is no longer here: train again.")
-        return Response(film, media_type=FRAME)
+        return Response(self.films.get(request.path_params["film"]), media_type=FRAME)
 
     # Jobs
 
@@ -434,7 +428,7 @@ def _text_in(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise Refused(400, "The file is neither UTF-8 text nor a saved reading.") from None
-    return params.text("text", text, MOST_TEXT)
+    return params.text("text", text)
 
 
 def _wait_for_disconnect(request: Request) -> Callable[[], Awaitable[None]]:
@@ -454,32 +448,19 @@ def _reply(content: dict[str, Any], status: int = 200) -> Response:
 # Errors
 
 
-def _answer_refusal(_request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Refused)
-    return _reply({"error": str(problem), **problem.details}, problem.status)
-
-
-def _answer_problem(_request: Request, problem: Exception) -> Response:
-    return _reply({"error": str(problem)}, 400)
-
-
-def _answer_not_found(_request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, HTTPException)
-    messages = {404: "Not found.", 405: "Method not allowed."}
-    return _reply({"error": messages.get(problem.status_code, problem.detail)}, problem.status_code)
-
-
 def _answer_failure(_request: Request, problem: Exception) -> Response:
+    """The answer to a request that fails."""
+    if isinstance(problem, Refused):
+        return _reply({"error": str(problem), **problem.details}, problem.status)
+    if isinstance(problem, RegardError):
+        return _reply({"error": str(problem)}, 400)
+    if isinstance(problem, HTTPException):
+        messages = {404: "Not found.", 405: "Method not allowed."}
+        return _reply({"error": messages.get(problem.status_code, problem.detail)}, problem.status_code)
     if isinstance(problem, (ClientDisconnect, Cancelled)):
         return Response(status_code=499)
     logging.getLogger("regard.studio").error("A request failed.", exc_info=problem)
     return _reply({"error": f"Internal error: {type(problem).__name__}."}, 500)
-
-
-def _return_memory() -> None:
-    """Return the memory of closed readings to the system: the free list of large arrays holds up to 512 MB of it."""
-    gc.collect()
-    release()
 
 
 # The page, and the viewer's own files
@@ -520,95 +501,59 @@ def web_file(path: str) -> tuple[bytes, str]:
     return resource.read_bytes(), kind if path.endswith(".wasm") else f"{kind}; charset=utf-8"
 
 
-# Texts that are too long for an address
+# Open readings, long texts and films
 
-LONG_TEXT = 2_000  # UTF-16 units that an address holds
-MOST_STORED = 64  # texts
-
-
-class RecentTexts:
-    """Recent long texts by id, so that an address can name them."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[str, str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def put(self, text: str) -> dict[str, str]:
-        """{"stored": id} for a long text, {} for a short one, which the address holds itself."""
-        if len(text) <= LONG_TEXT // 2:  # a character is at most two units
-            return {}
-        name = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        with self._lock:
-            self._texts[name] = text
-            self._texts.move_to_end(name)
-            while len(self._texts) > MOST_STORED:
-                self._texts.popitem(last=False)
-        return {"stored": name}
-
-    def get(self, name: str) -> str:
-        """A text by its id."""
-        with self._lock:
-            if name not in self._texts:
-                raise Refused(404, "This text is no longer known: paste it again.")
-            return self._texts[name]
-
-
-# The open readings
-
-MOST_OPEN = 48
+MOST_OPEN = 48  # readings
 MOST_OPEN_BYTES = 1 << 30
+LONG_TEXT = 2_000  # UTF-16 units that an address holds
+MOST_STORED = 64  # texts too long for an address
+T = TypeVar("T")
 
 
-class Sessions:
-    """Open readings by name."""
+class RecentItems(Generic[T]):
+    """What was used last, by name."""
 
-    def __init__(
-        self, embedder: Embedder = ON_THIS_MACHINE, most: int = MOST_OPEN, most_bytes: int = MOST_OPEN_BYTES
-    ) -> None:
-        self._embedder = embedder
-        self._answers: OrderedDict[str, Answers | LookupAnswers] = OrderedDict()
+    def __init__(self, missing: str, most: int, most_bytes: int = MOST_OPEN_BYTES) -> None:
+        self._items: OrderedDict[str, T] = OrderedDict()
         self._kept: set[str] = set()
         self._lock = threading.Lock()
-        self._most, self._most_bytes = most, most_bytes
-        self.closed = False  # whether memory of closed readings is still to be returned to the system
+        self._missing, self._most, self._most_bytes = missing, most, most_bytes
+        self.has_closed = False  # whether memory of closed items is still to be returned to the system
 
-    def put(self, shown: Any, keep: bool = False) -> tuple[str, Answers | LookupAnswers]:
-        """Open a reading or a look-up under a new name; with `keep` it is never evicted."""
-        answers, name = answers_for(shown, self._embedder), secrets.token_hex(8)
+    def put(self, item: T, name: str = "", keep: bool = False) -> str:
+        """Keep an item under this or a new name, with `keep` forever; the oldest others make room."""
+        name = name or secrets.token_hex(8)
         with self._lock:
-            self._answers[name] = answers
-            if keep:
-                self._kept.add(name)
-            self._make_room(name)
-        return name, answers
+            self._items[name] = item
+            self._items.move_to_end(name)
+            self._kept |= {name} if keep else set()
+            others = [other for other in self._items if other not in self._kept]
+            while len(others) > self._most or sum(self._size(other) for other in others) > self._most_bytes:
+                oldest = others.pop(0)
+                if oldest == name:
+                    break
+                self._close(oldest)
+        return name
 
-    def get(self, name: str) -> Answers | LookupAnswers:
-        """The answers about an open reading."""
+    def get(self, name: str) -> T:
+        """An item by its name."""
         with self._lock:
-            if name not in self._answers:
-                raise Refused(404, "This reading has been closed: read the text again.")
-            self._answers.move_to_end(name)
-            return self._answers[name]
+            if name not in self._items:
+                raise Refused(404, self._missing)
+            self._items.move_to_end(name)
+            return self._items[name]
 
     def remove(self, name: str) -> None:
-        """Close a reading."""
+        """Close an item."""
         with self._lock:
             if name not in self._kept:
                 self._close(name)
 
     def _close(self, name: str) -> None:
-        self.closed |= self._answers.pop(name, None) is not None
+        self.has_closed |= self._items.pop(name, None) is not None
+
+    def _size(self, name: str) -> int:
+        return getattr(self._items[name], "nbytes", 0)
 
     def __len__(self) -> int:
-        return len(self._answers)
-
-    def _make_room(self, newest: str) -> None:
-        def size(name: str) -> int:
-            return self._answers[name].nbytes
-
-        for name in list(self._answers):
-            others = [other for other in self._answers if other not in self._kept]
-            if len(others) <= self._most and sum(map(size, others)) <= self._most_bytes:
-                return
-            if name != newest and name not in self._kept:
-                self._close(name)
+        return len(self._items)

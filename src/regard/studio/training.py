@@ -34,14 +34,8 @@ def run(task: str, tell: Callable[[str, float], None], steps: int | None = None)
     steps   instead of those of the task's recipe
     """
     with TemporaryDirectory(prefix="regard-", ignore_cleanup_errors=True) as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "regard.studio.training",
-            task,
-            folder,
-            *([] if steps is None else [str(steps)]),
-        ]
+        command = [sys.executable, "-m", "regard.studio.training", task, folder]
+        command += [] if steps is None else [str(steps)]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:

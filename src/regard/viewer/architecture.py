@@ -21,46 +21,41 @@ NO_ARRAYS: Mapping[str, Array] = {}
 
 def architecture(reading: Reading) -> dict[str, Any]:
     """What is known of the model behind a reading: stages from the tokens to the result, and where a trace lies."""
-    model = _transformer(reading)
+    origin = None if reading.trace is None else reading.trace.origin
+    model = None if origin is None else origin.model
+    model = model if reading.reader is None else reading.reader.transformer
     if model is not None:
         stages = stages_of(model)
-    elif reading.blocks:
-        stages = [_stack("encoder", reading.blocks)]
     else:
-        stages = [_of_attention(reading)]
-    total = None if model is None else model.count()
-    width = stages[0].get("width") if model is None else model.embedding.width
+        stages = [_stack("encoder", reading.blocks) if reading.blocks else _of_attention(reading)]
+    place = None
+    if origin is not None and model is not None and origin.place is not None:
+        block, which = origin.place
+        is_encoder = block < len(model.encoders)
+        stack = "encoder" if is_encoder else "decoder"
+        place = {"stack": stack, "block": block if is_encoder else block - len(model.encoders), "which": which}
     return {
         "model": reading.model,
         "stages": stages,
-        "parameters": total,
-        "width": width,
+        "parameters": None if model is None else model.count(),
+        "width": stages[0].get("width") if model is None else model.embedding.width,
         "tokens": len(reading.queries),
         "longest": None if reading.reader is None else reading.reader.longest,
-        "place": _place(reading, model),
+        "place": place,  # of a trace: in which block, and whether in its cross-attention
     }
-
-
-def _transformer(reading: Reading) -> Transformer | None:
-    if reading.reader is not None:
-        return reading.reader.transformer
-    origin = None if reading.trace is None else reading.trace.origin
-    return None if origin is None else origin.model
-
-
-def _place(reading: Reading, model: Transformer | None) -> dict[str, Any] | None:
-    """Where a trace lies: in which block, and whether in its cross-attention; None where every layer is shown."""
-    if reading.trace is None or model is None or reading.trace.origin.place is None:
-        return None
-    block, which = reading.trace.origin.place
-    encoders = len(model.encoders)
-    stack = "encoder" if block < encoders else "decoder"
-    return {"stack": stack, "block": block if stack == "encoder" else block - encoders, "which": which}
 
 
 def stages_of(model: Transformer) -> list[Stage]:
     """The stages of a model, from the tokens to the result."""
-    stages = [_embedding(model)]
+    stage, parts = _table("embedding", "Embedding", model.embedding.weight), []
+    if model.positions is not None:
+        shapes = {"positions": model.positions.weight} if isinstance(model.positions, Learned) else {}
+        note = "learned, added" if shapes else "sines and cosines, added"
+        parts.append(_stage("positions", "+ positions", model.positions.count(), note, shapes))
+    if model.embedding_norm is not None:
+        parts.append(_norm("embedding_norm", model.embedding_norm))
+    total = stage["parameters"] + sum(part["parameters"] for part in parts)
+    stages = [{**stage, "parts": parts, "parameters": total}]
     if model.encoders:
         stages.append(_stack("encoder", model.encoders))
     if model.memory_norm is not None:
@@ -78,34 +73,20 @@ def stages_of(model: Transformer) -> list[Stage]:
     return stages
 
 
-def _embedding(model: Transformer) -> Stage:
-    stage = _table("embedding", "Embedding", model.embedding.weight)
-    parts: list[Stage] = []
-    if model.positions is not None:
-        shapes = {"positions": model.positions.weight} if isinstance(model.positions, Learned) else {}
-        note = "learned, added" if shapes else "sines and cosines, added"
-        parts.append(_stage("positions", "+ positions", model.positions.count(), note, shapes))
-    if model.embedding_norm is not None:
-        parts.append(_norm("embedding_norm", model.embedding_norm))
-    return {**stage, "parts": parts, "parameters": stage["parameters"] + sum(part["parameters"] for part in parts)}
-
-
 def _stack(kind: str, blocks: Sequence[Encoder | Decoder]) -> Stage:
     """Blocks of one kind; runs of equal ones are one stage with a count."""
-    runs = [list(group) for _, group in groupby(blocks, key=_signature)]
-    stages, start = [], 0
-    for run in runs:
-        block = run[0]
+    stages: list[Stage] = []
+    for _, run in groupby(enumerate(blocks), key=lambda numbered: _signature(numbered[1])):
+        (first, block), *others = run
         stages.append({
             "id": "block",
             "title": kind.capitalize(),
-            "first": start,
-            "count": len(run),
+            "first": first,
+            "count": 1 + len(others),
             "parameters": block.count(),
             "parts": _parts(block),
             "norm_first": block.norm_first,
         })  # fmt: skip
-        start += len(run)
     return {
         "id": kind,
         "title": f"{kind.capitalize()} blocks",

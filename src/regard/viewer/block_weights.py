@@ -11,11 +11,9 @@ from regard import errors
 from regard.arrays import numpy_of
 from regard.layers import Encoder, LayerNorm, Linear
 from regard.layers.norms import Norm
-from regard.layers.positions import Rotary
 from regard.viewer.frames import Parts
 
 MOST = 24 << 20  # numbers of a block that is sent
-ATTENTION = ("q", "k", "v", "o")
 
 
 def block_weights(block: Encoder, *, feed_forward: bool = True) -> Parts:
@@ -52,8 +50,11 @@ def block_weights(block: Encoder, *, feed_forward: bool = True) -> Parts:
         "norm_first": block.norm_first,
         "norms": kinds,
         "activation": block.feed_forward.activation,
-        "rotary": None if layer.rotary is None else _rotary(layer.rotary),
-    }
+        "rotary": None if (rotary := layer.rotary) is None else {  # radians per position of each pair, which are pairs
+            "frequencies": rotary.speeds, "long_frequencies": rotary.long_frequencies,
+            "long_after": rotary.long_after, "interleaved": rotary.interleaved, "factor": rotary.attention_factor,
+        },
+    }  # fmt: skip
     return header, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
 
@@ -64,21 +65,8 @@ def size_of(arrays: Mapping[str, Any]) -> int:
 
 def answer(block: Encoder) -> Parts:
     """The weights of a block; without its feed-forward where that is too large."""
-    header, arrays = block_weights(block)
-    if size_of(arrays) > MOST:
-        header, arrays = block_weights(block, feed_forward=False)
-    if size_of(arrays) > MOST:
-        count = size_of(arrays)
-        raise errors.OptionError(f"The weights of this layer are {count:,} numbers; at most {MOST:,} are sent.")
-    return header, arrays
-
-
-def _rotary(rotary: Rotary) -> dict[str, Any]:
-    """Radians per position of each pair, and which components are pairs."""
-    return {
-        "frequencies": rotary.speeds,
-        "long_frequencies": rotary.long_frequencies,
-        "long_after": rotary.long_after,
-        "interleaved": rotary.interleaved,
-        "factor": rotary.attention_factor,
-    }
+    for feed_forward in (True, False):
+        header, arrays = block_weights(block, feed_forward=feed_forward)
+        if (count := size_of(arrays)) <= MOST:
+            return header, arrays
+    raise errors.OptionError(f"The weights of this layer are {count:,} numbers; at most {MOST:,} are sent.")

@@ -39,7 +39,10 @@ def describe(
     kept: description.KeptParts | None = None,
 ) -> description.Description:
     """The description, ready for JSON; `kept` says which layers and heads a page holds, where not all."""
-    trace, tokens = reading.trace, reading.tokens
+    trace, tokens, stops = reading.trace, reading.tokens, None
+    if trace is None and reading.text and not is_long(reading):  # in UTF-16 units, as JavaScript counts
+        wide = np.cumsum([0, *(ord(letter) > 0xFFFF for letter in reading.text)])
+        stops = [int(token.stop + wide[min(token.stop, len(reading.text))]) for token in tokens]
     masks, mask_of_layer = _masks(reading)
     return {
         "format": FORMAT,
@@ -53,7 +56,7 @@ def describe(
         "joined": [index for index, token in enumerate(tokens) if token.joined],
         "words": [(word.first, word.last) for word in reading.words],
         "given": reading.given,
-        "stops": _stops(reading),
+        "stops": stops,
         "layers": reading.layers,
         "layer_numbers": reading.layer_numbers,
         **_sizes(reading),  # type: ignore[typeddict-item]  # it has no `compared`
@@ -111,14 +114,6 @@ def title_of(reading: Reading) -> str:
     text = reading.text if reading.trace is None else " ".join(reading.trace.words)
     text = " ".join(text[: 4 * LONGEST_TITLE].split())
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1].rstrip() + "…"
-
-
-def _stops(reading: Reading) -> list[int] | None:
-    """Where each token ends in the text, in UTF-16 units, as JavaScript counts; None for long texts and vectors."""
-    if reading.trace is not None or is_long(reading) or not reading.text:
-        return None
-    wide = np.cumsum([0, *(ord(letter) > 0xFFFF for letter in reading.text)])
-    return [int(token.stop + wide[min(token.stop, len(reading.text))]) for token in reading.tokens]
 
 
 def known_heads(reading: Reading) -> description.HeadRoles | None:

@@ -59,16 +59,21 @@ def pieces(
             reading for reading in (readings[index] if index < len(readings) else ()) if _fits(reading, model_heads)
         ]
         atlas = roles.of_weights(model_heads.get("weights", ()))
-        models.append({**_model(model_heads, atlas), "sentences": [_sentence(reading) for reading in of_model]})
-        for number, reading in enumerate(of_model):
-            arrays[f"weights_{index}_{number}"] = _weights(reading)
+        sentences = []
+        for number, reading in enumerate(of_model):  # weights (layer, head, query, key), in 8 bits
+            attention, is_first = reading.seen[0].attention, reading.sinks[:1] == (0,) and not reading.tokens[0].special
+            sentences.append({
+                "text": reading.text,
+                "tokens": [token.text for token in reading.tokens],
+                "sinks": list(reading.sinks),
+                "causal": is_first or (attention.mask is not None and not numpy_of(attention[0, 0, 1:]).any()),
+            })  # fmt: skip
+            weights = np.stack([numpy_of(seen.attention[:, :, :]) for seen in reading.seen])
+            arrays[f"weights_{index}_{number}"] = np.rint(255 * np.clip(weights, 0, 1)).astype(np.uint8)
+        models.append({**_model(model_heads, atlas), "sentences": sentences})
     blocks = [block("heads", frames.pack({"title": title, "models": models}, arrays))]
-    then = "See one of these heads at work in a sentence:"
-    yield from document(
-        title, ENTRY, blocks, links=links, current="Heads",
-        then=then if links else f"{then} regard see --layer 3 --head 1",
-        then_links={"Try it": links["Try it"]} if links else None,
-    )  # fmt: skip
+    then = "See one of these heads at work in a sentence:", "regard see --layer 3 --head 1", "Try it"
+    yield from document(title, ENTRY, blocks, links=links, current="Heads", then=then)
 
 
 def page(sources: Sequence[str | os.PathLike[str]], tell: Callable[[str], None] = lambda _line: None) -> str:
@@ -155,17 +160,11 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
             }
             for role in known.roles
         ]
-    ranks = data.get("ranks") or {}
     statistics = [
-        *(
-            {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}}
-            for score in data["statistics"]
-        ),
-        *(
-            {"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)}
-            for name, order in ranks.items()
-        ),
+        {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}} for score in data["statistics"]
     ]
+    for name, order in (data.get("ranks") or {}).items():
+        statistics.append({"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)})
     return {
         **{name: data[name] for name in ("model", "source", "layers", "heads", "about", "patterns", "labels")},
         "names": known and known.names,
@@ -194,24 +193,3 @@ def _relation(one: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]
 
 def _rounded(numbers: Any) -> Any:
     return [[None if number is None else round(number, DIGITS) for number in row] for row in numbers]
-
-
-def _sentence(reading: Reading) -> dict[str, Any]:
-    causal = reading.sinks[:1] == (0,) and not reading.tokens[0].special
-    return {
-        "text": reading.text,
-        "tokens": [token.text for token in reading.tokens],
-        "sinks": list(reading.sinks),
-        "causal": causal or _is_causal(reading),
-    }
-
-
-def _is_causal(reading: Reading) -> bool:
-    mask = reading.seen[0].attention.mask
-    return mask is not None and not numpy_of(reading.seen[0].attention[0, 0, 1:]).any()
-
-
-def _weights(reading: Reading) -> Any:
-    """The weights of all heads, (layer, head, query, key), in 8 bits."""
-    layers = [numpy_of(seen.attention[:, :, :]) for seen in reading.seen]
-    return np.rint(255 * np.clip(np.stack(layers), 0, 1)).astype(np.uint8)

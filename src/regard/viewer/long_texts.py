@@ -8,6 +8,7 @@ labelled as sampled. Statistics come from sampled rows.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ class Pyramids:
         if asked.weights <= NEAR and (exact or of_head.is_quick(asked.rows)):
             with self._turns.first():
                 return of_head.pooled(asked, stop), {}
-        if asked.weights > NEAR and (exact or of_head.has_cells(asked.pool)):
+        if asked.weights > NEAR and (exact or asked.pool in of_head.cells):
             of_head.make_cells(asked.pool, stop, self._turns)
             self._tidy((layer, head))
             return of_head.from_cells(asked)
@@ -95,11 +96,6 @@ class Pyramids:
         with self._lock:
             pyramid = self._heads.get((layer, head))
         return 0.0 if pyramid is None else pyramid.progress.get(pool, 0.0)
-
-    def bytes_kept(self) -> int:
-        """Memory used beside the reading itself."""
-        with self._lock:
-            return sum(of_head.bytes for of_head in self._heads.values())
 
     def _head(self, layer: int, head: int) -> Head:
         with self._lock:
@@ -126,7 +122,7 @@ class Head:
         self.queries, self.keys = int(scores.queries.shape[2]), int(scores.keys.shape[2])
         self._state = np.zeros((2, self.queries))  # row_max and row_sum
         self._known = np.zeros(self.queries, bool)
-        self._cells: dict[str, Floats] = {}  # "mean" holds sums
+        self.cells: dict[str, Floats] = {}  # "mean" holds sums
         self.progress: dict[str, float] = {}  # by pool, 0 to 1, of the pass that makes the cells
         self._making = threading.Lock()
         self.row_edges = even_edges(0, self.queries, min(CELLS, self.queries))
@@ -135,16 +131,12 @@ class Head:
     @property
     def bytes(self) -> int:
         """Memory used by this head."""
-        return self._state.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self._cells.values())
+        return self._state.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self.cells.values())
 
     def is_quick(self, rows: tuple[int, int]) -> bool:
         """Whether the row states of these rows are known or quick to compute."""
         missing = int((~self._known[slice(*rows)]).sum())
         return missing * self.keys <= QUICK
-
-    def has_cells(self, pool: str) -> bool:
-        """Whether the cells of this pool are computed."""
-        return pool in self._cells
 
     def pooled(self, asked: MapRequest, stop: Stop) -> Floats:
         """The exact map of a region, from its weights."""
@@ -160,37 +152,32 @@ class Head:
         while not self._making.acquire(timeout=0.05):
             stop()
         try:
-            if pool in self._cells:
+            if pool in self.cells:
                 return
             cells = np.empty((len(self.row_edges) - 1, len(self.column_edges) - 1), np.float32)
-            for first, last in _cell_runs(self.row_edges, max(1, BLOCK // self.keys)):
+            edges, rows, last = self.row_edges, max(1, BLOCK // self.keys), 0
+            while last < len(cells):  # runs of cells that cover about so many rows
+                first, last = last, max(last + 1, int(np.searchsorted(edges, edges[last] + rows, "right")) - 1)
                 stop()
                 turns.wait(stop)
-                edges = self.row_edges[first : last + 1]
-                if not self._known[edges[0] : edges[-1]].all():
-                    self._learn(int(edges[0]), int(edges[-1]))
-                cells[first:last] = self._sums(edges, self.column_edges, pool)
+                if not self._known[edges[first] : edges[last]].all():
+                    self._learn(int(edges[first]), int(edges[last]))
+                cells[first:last] = self._sums(edges[first : last + 1], self.column_edges, pool)
                 self.progress[pool] = last / len(cells)
-            self._cells = {**self._cells, pool: cells}
+            self.cells = {**self.cells, pool: cells}
         finally:
             self._making.release()
 
     def from_cells(self, asked: MapRequest) -> Found:
         """A map from cells, exact where its edges coincide with theirs; a cell across an edge is split by area."""
-        wanted_edges, stored_edges = (asked.row_edges, asked.column_edges), (self.row_edges, self.column_edges)
-        exact = all(np.isin(edges, there).all() for edges, there in zip(wanted_edges, stored_edges, strict=True))
-        cells = self._cells[asked.pool]
-        if asked.pool == "max":
-            cells_out = _max_cells(
-                _max_cells(cells, stored_edges[0], wanted_edges[0]).T, stored_edges[1], wanted_edges[1]
-            ).T
-        else:
-            sums = _share_cells(
-                _share_cells(cells, stored_edges[0], wanted_edges[0]).T, stored_edges[1], wanted_edges[1]
-            ).T
-            cells_out = _means(sums, *wanted_edges)
-        size = [-(-self.queries // (len(stored_edges[0]) - 1)), -(-self.keys // (len(stored_edges[1]) - 1))]
-        return cells_out, {"exact": exact, "cell": size}
+        edges = [(self.row_edges, asked.row_edges), (self.column_edges, asked.column_edges)]
+        exact = all(np.isin(wanted, own).all() for own, wanted in edges)
+        cells, pool = self.cells[asked.pool], _max_cells if asked.pool == "max" else _share_cells
+        for own, wanted in edges:  # along the first axis, then along the other one
+            cells = pool(cells, own, wanted).T
+        size = [-(-count // (len(own) - 1)) for count, (own, _) in zip((self.queries, self.keys), edges, strict=True)]
+        cells = cells if asked.pool == "max" else _means(cells, asked.row_edges, asked.column_edges)
+        return cells, {"exact": exact, "cell": size}
 
     def _learn(self, first: int, last: int) -> None:
         """The state of some rows."""
@@ -222,36 +209,23 @@ class Turns:
     """Priority for interactive requests: a pass over a whole head waits for them between its blocks."""
 
     def __init__(self) -> None:
-        self._looking = 0
-        self._changed = threading.Condition()
+        self._looking: set[object] = set()
 
     @contextmanager
     def first(self) -> Iterator[None]:
         """Held during an interactive request."""
-        with self._changed:
-            self._looking += 1
+        request = object()
+        self._looking.add(request)
         try:
             yield
         finally:
-            with self._changed:
-                self._looking -= 1
-                self._changed.notify_all()
+            self._looking.remove(request)
 
     def wait(self, stop: Stop) -> None:
         """Until no interactive request is running."""
-        with self._changed:
-            while self._looking:
-                self._changed.wait(0.05)
-                stop()
-
-
-def _cell_runs(edges: Integers, rows: int) -> Iterator[tuple[int, int]]:
-    """Runs of cells covering about this many rows."""
-    first = 0
-    while first < len(edges) - 1:
-        last = max(first + 1, int(np.searchsorted(edges, edges[first] + rows, "right")) - 1)
-        yield first, last
-        first = last
+        while self._looking:
+            time.sleep(0.005)
+            stop()
 
 
 def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
@@ -292,14 +266,6 @@ SAMPLED_ROWS = 128  # of statistics
 SAMPLED_MAP_ROWS = 512  # at most, per map
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Statistics, and what they were sampled from."""
-
-    arrays: dict[str, Floats]
-    how: str | None
-
-
 def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
     """One sampled row per row of cells, pooled exactly along the keys, and how it was sampled; O(cells · n)."""
     edges = asked.row_edges
@@ -323,8 +289,8 @@ def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) 
     return array, _describe_sample(asked.rows[1] - asked.rows[0], len(rows))
 
 
-def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> Sample:
-    """Means over sampled rows that see a key, (head,)."""
+def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> tuple[dict[str, Floats], str | None]:
+    """Means over sampled rows that see a key, (head,); and how the rows were sampled, as of the next two functions."""
     rows, note = _rows(len(reading.queries))
     curves: dict[str, list[float]] = {name: [] for name in ("entropy", "distance", "sinks", "peak")}
     for head in range(attention.shape[0]):
@@ -332,26 +298,25 @@ def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> Sa
         seeing = of_rows["peak"] > 0
         for name in curves:
             curves[name].append(float(of_rows[name][seeing].mean()) if seeing.any() else 0.0)
-    return Sample({name: np.array(numbers) for name, numbers in curves.items()}, note)
+    return {name: np.array(numbers) for name, numbers in curves.items()}, note
 
 
-def sampled_along(reading: Reading, attention: Attention, heads: Sequence[int], stop: Stop) -> Sample:
+def sampled_along(
+    reading: Reading, attention: Attention, heads: Sequence[int], stop: Stop
+) -> tuple[dict[str, Floats], str | None]:
     """Per token: attention received, extrapolated from the sampled rows; the rest from the nearest sampled row."""
     rows, note = _rows(len(reading.queries))
     nearest = np.searchsorted((rows[:-1] + rows[1:]) / 2, np.arange(len(reading.queries)))
-    curves: dict[str, list[Floats]] = {name: [] for name in ("received", "entropy", "distance")}
-    for head in heads:
-        of_rows = _of_rows(reading, attention, head, rows, stop)
-        curves["received"].append(of_rows["received"] * (len(reading.queries) / len(rows)))
-        curves["entropy"].append(of_rows["entropy"][nearest])
-        curves["distance"].append(of_rows["distance"][nearest])
-    return Sample({name: np.stack(numbers) for name, numbers in curves.items()}, note)
+    of_heads = [_of_rows(reading, attention, head, rows, stop) for head in heads]
+    curves = {name: np.stack([of_rows[name][nearest] for of_rows in of_heads]) for name in ("entropy", "distance")}
+    received = np.stack([of_rows["received"] * (len(reading.queries) / len(rows)) for of_rows in of_heads])
+    return {"received": received, **curves}, note
 
 
 def sampled_blocks(reading: Reading) -> tuple[list[Integers], str | None]:
     """The sampled queries, in blocks that bound the memory of their weights."""
     rows, note = _rows(len(reading.queries))
-    return list(_blocks(rows, len(reading.tokens))), note
+    return _blocks(rows, len(reading.tokens)), note
 
 
 def _of_rows(reading: Reading, attention: Attention, head: int, rows: Integers, stop: Stop) -> dict[str, Floats]:

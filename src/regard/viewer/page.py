@@ -13,6 +13,7 @@ import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from html import escape
 from itertools import chain
@@ -26,7 +27,7 @@ from regard.reading.layer_numbers import position
 from regard.teaching.lookup import Lookup
 from regard.viewer import bundle, frames, web_model
 from regard.viewer.describe import describe_lookup, is_certified, title_of
-from regard.viewer.next_token import reader_of
+from regard.viewer.model_answers import reader_of
 from regard.viewer.page_parts import PageContents, block, blocks, check_size, kept_of
 from regard.viewer.queries import reading_of
 
@@ -134,8 +135,15 @@ def _stored_model(reader: Any) -> Iterator[tuple[Iterator[str], Iterator[str]]]:
     with TemporaryDirectory() as folder:
         manifest = json.loads(web_model.write(reader, folder).read_bytes())
         stored = [name for name in ("tokenizer", "weights") if manifest[name] is not None]
-        files = chain.from_iterable(_file_blocks(name, Path(folder, manifest[name]["file"])) for name in stored)
-        yield _model_blocks({"manifest": manifest}), files
+
+        def files() -> Iterator[str]:
+            """The files in parts, which a browser holds as strings."""
+            for name in stored:
+                with Path(folder, manifest[name]["file"]).open("rb") as file:
+                    for number, part in enumerate(iter(partial(file.read, FILE_PART), b"")):
+                        yield block(f"{name}-{number}", part)
+
+        yield _model_blocks({"manifest": manifest}), files()
 
 
 def document(
@@ -148,8 +156,7 @@ def document(
     loads: bool = False,
     links: Mapping[str, str] | None = None,
     current: str = "",
-    then: str = "",
-    then_links: Mapping[str, str] | None = None,
+    then: tuple[str, str, str] | None = None,
 ) -> Iterator[str]:
     """A page of one script: the blocks it needs to begin, the script, and blocks that may arrive while it works.
 
@@ -158,13 +165,17 @@ def document(
     loads     whether it may load files from its own web server
     links     other pages of a site: their labels and addresses
     current   the label of this page among them
-    then      where to go next, in a sentence; with links
+    then      where to go next: a sentence, and the command that follows it, or with links the label of a page
     """
     script, style = code(entry)
     yield _head(title, fallback, script, style, loads, links or {}, current)
     yield from program(script, style, first)
     yield from rest
-    yield f"{family.footer(then, then_links) if then else ''}</body>\n</html>\n"
+    if then is not None:
+        sentence, command, label = then
+        linked = None if links is None else {label: links[label]}
+        yield family.footer(sentence if links else f"{sentence} {command}", linked)
+    yield "</body>\n</html>\n"
 
 
 def code(entry: str) -> tuple[str, str]:
@@ -174,36 +185,28 @@ def code(entry: str) -> tuple[str, str]:
 
 def program(script: str, style: str, blocks: Iterable[str]) -> Iterator[str]:
     """What runs a page: its code, gzipped, the blocks that it needs to begin, and the loader."""
-    yield block("style", _compress(style))
-    yield block("script", _compress(script))
+    for name, content in (("style", style), ("script", script)):
+        yield block(name, gzip.compress(content.encode(), mtime=0))  # the same bytes every time
     yield from blocks
     yield f"<script>{LOADER}</script>\n"
 
 
 def policy_of(scripts: Iterable[str], styles: Iterable[str], more: str = "") -> str:
     """A Content-Security-Policy that allows the loader and these, by their hashes, WebAssembly, and nothing else."""
-    allowed, sheets = (" ".join(f"'{_hash(text)}'" for text in texts) for texts in ((LOADER, *scripts), styles))
+
+    def hashes(texts: Iterable[str]) -> str:
+        return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
+
     return (
-        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; style-src {sheets}; "
+        f"default-src 'none'; script-src {hashes((LOADER, *scripts))} 'wasm-unsafe-eval'; style-src {hashes(styles)}; "
         f"img-src data: blob:; {more}base-uri 'none'; form-action 'none'"
     )
-
-
-def _compress(text: str) -> bytes:
-    return gzip.compress(text.encode(), mtime=0)  # the same bytes every time
 
 
 def _model_blocks(about: Mapping[str, Any]) -> Iterator[str]:
     """What the page knows of its model, and the script that runs it."""
     yield block("worker", bundle.script(WORKER).encode())
     yield block("model", frames.pack(dict(about)))
-
-
-def _file_blocks(name: str, path: Path) -> Iterator[str]:
-    """A file in parts, which a browser holds as strings."""
-    with path.open("rb") as file:
-        for number, part in enumerate(iter(lambda: file.read(FILE_PART), b"")):
-            yield block(f"{name}-{number}", part)
 
 
 def _head(
@@ -221,7 +224,3 @@ def _head(
         '<main id="regard"><noscript>This page needs JavaScript, which is disabled.'
         f"{escape(fallback)}</noscript></main>\n"
     )
-
-
-def _hash(content: str) -> str:
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, cast
 
 import numpy as np
@@ -18,20 +19,18 @@ from regard.attention import Attention
 from regard.engines.interface import Scores
 from regard.reading import Reading
 from regard.reading.layer_numbers import are_counted, in_words, position
-from regard.viewer import block_weights, frames, next_token, similar
+from regard.viewer import block_weights, frames, model_answers, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, measures_of, query_kinds, start_of
 from regard.viewer.description import Start
 from regard.viewer.frames import Floats
-from regard.viewer.measures import grams, over_layers
-from regard.viewer.next_token import reader_of
-from regard.viewer.queries import Answers, embedding_steps, steps_after
+from regard.viewer.model_answers import reader_of
+from regard.viewer.queries import OVER_LAYERS, Answers, embedding_steps, grams, over_layers, steps_after
 
 LONGEST = 16_384  # tokens
 LARGEST = 1 << 28  # bytes of queries, keys and values in 16 bits
 ROOMY = 24 << 20  # bytes of queries, keys and values up to which states and weights are added
 THUMBNAIL = 48  # cells along each side
-OVER_LAYERS = ("mean", "rollout")
 MEASURED = 384  # tokens of a text whose mean and rollout are stored, in 16 bits
 LARGEST_HALF = 60_000.0  # the largest float16 is 65,504
 MOST_STATES = 2 << 20  # numbers
@@ -79,51 +78,45 @@ def blocks(
         return block(prefix + name, frame)
 
     after = steps_frames(reading, kept) if steps else {}
-    has = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for"]
-    has += ["vectors"] if steps else []
-    has += ["steps"] if after else []
     layers = kept.layers_of(reading)
     first_layer = int((start or start_of(reading) or {}).get("layer", 0))
     shown = first_layer if first_layer in layers else layers[0]
     room = (ROOMY - size_of(reading, kept)) // 2
     more = extra_parts(reading, shown, room, weights) if kept.layers is None else {}
-    has += sorted({name.partition("-")[0] for name in more})
-    shown_as = measures_of(reading)
-    if not steps:
-        shown_as = [measure for measure in shown_as if measure != "norm"]
+    left_out = {*([] if steps else ["norm"]), *(OVER_LAYERS if len(reading.tokens) > MEASURED else [])}
+    shown_as = [measure for measure in measures_of(reading) if measure not in left_out]
+    has = ["tile", "row", "statistics", "thumbnails", "along", "links", "heads_for", *(["vectors"] if steps else [])]
+    has += [*(["steps"] if after else []), *sorted({name.partition("-")[0] for name in more})]
     has += ["value_grams"] if "norm" in shown_as else []
-    if len(reading.tokens) > MEASURED:
-        shown_as = [measure for measure in shown_as if measure not in OVER_LAYERS]
     description = describe(reading, has=has, measures=shown_as, kept={"layers": kept.layers, "heads": kept.heads})
     if start is not None:
         description["start"] = cast(Start, {**start, "view": "sentence"})
     if "embed" in more:
         description["compared"] = similar.COMPARED
 
-    def of_layer(layer: int) -> Iterator[str]:
-        heads = kept.heads_of(reading, layer)
-        yield part(f"thumbnails-{layer}", thumbnails_frame(reading, layer, THUMBNAIL, heads))
-        yield part(f"layer-{layer}", layer_frame(reading, layer, steps, heads))
-
-    def first() -> Iterator[str]:
-        yield part("describe", frames.pack(description))
-        yield part("statistics", Answers(reading).answer("statistics"))
-        yield from of_layer(shown)
-
-    def rest() -> Iterator[str]:
+    def of_layers(layers: Iterable[int]) -> Iterator[tuple[str, bytes]]:
         for layer in layers:
-            if layer != shown:
-                yield from of_layer(layer)
-        for layer, frame in after.items():
-            yield part(f"steps-{layer}", frame)
-        for name, frame in more.items():
-            yield part(name, frame)
-        over = [name for name in OVER_LAYERS if name in shown_as]
-        if over:
-            matrices = {str(name): over_layers(reading, name).astype(np.float16) for name in over}
-            yield part("over-layers", frames.pack({}, matrices))
+            heads = kept.heads_of(reading, layer)
+            attention = reading.seen[layer].attention.select(head=list(heads))
+            shape = (min(THUMBNAIL, attention.shape[1]), min(THUMBNAIL, attention.shape[2]))
+            maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
+            yield f"thumbnails-{layer}", frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
+            yield f"layer-{layer}", layer_frame(reading, layer, steps, heads)
 
-    return first(), rest()
+    def first() -> Iterator[tuple[str, bytes]]:
+        yield "describe", frames.pack(description)
+        yield "statistics", Answers(reading).answer("statistics")
+        yield from of_layers([shown])
+
+    def rest() -> Iterator[tuple[str, bytes]]:
+        yield from of_layers(layer for layer in layers if layer != shown)
+        yield from ((f"steps-{layer}", frame) for layer, frame in after.items())
+        yield from more.items()
+        over = {str(name): over_layers(reading, name).astype(np.float16) for name in OVER_LAYERS if name in shown_as}
+        if over:
+            yield "over-layers", frames.pack({}, over)
+
+    return starmap(part, first()), starmap(part, rest())
 
 
 @dataclass(frozen=True)
@@ -177,14 +170,6 @@ def size_of(reading: Reading, kept: PageContents) -> int:
     return size
 
 
-def thumbnails_frame(reading: Reading, layer: int, cells: int, heads: Sequence[int]) -> bytes:
-    """Small maps of some heads, in 16 bits."""
-    attention = reading.seen[layer].attention.select(head=list(heads))
-    shape = (min(cells, attention.shape[1]), min(cells, attention.shape[2]))
-    maps = numpy_of(attention.pooled(shape).array).astype(np.float16)
-    return frames.pack({"sampled": None, "heads": heads}, {"weight": maps})
-
-
 def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]) -> bytes:
     """Queries, keys and what else decides the scores of some heads; values where they are wanted."""
     whole = reading.seen[place].attention
@@ -213,12 +198,10 @@ def layer_frame(reading: Reading, place: int, values: bool, heads: Sequence[int]
     visible, how = _visible(scores)
     header |= {"mask": how, "relative_zero": scores.relative_zero}
     arrays |= visible
-    if scores.bias is not None:
-        arrays["bias"] = numpy_of(scores.bias[0]).astype(np.float32)
-    if scores.relative is not None:
-        arrays["relative"] = numpy_of(scores.relative).astype(np.float32)
-    if scores.sinks is not None:
-        arrays["sinks"] = numpy_of(scores.sinks).astype(np.float32)
+    others = {"bias": scores.bias, "relative": scores.relative, "sinks": scores.sinks}
+    for name, array in others.items():
+        if array is not None:
+            arrays[name] = numpy_of(array[0] if name == "bias" else array).astype(np.float32)
     return frames.pack(header, arrays)
 
 
@@ -279,7 +262,7 @@ def steps_frames(reading: Reading, kept: PageContents) -> dict[int, bytes]:
             if left < 0:
                 return {}
         stacked = {name: np.stack([row[name] for row in rows]) for name in header["names"]}
-        step_frames[layer] = frames.pack(header, {name: short(array) for name, array in stacked.items()})
+        step_frames[layer] = frames.pack(header, _short(stacked))
     return step_frames
 
 
@@ -291,6 +274,10 @@ def short(array: Array) -> Floats:
     kind = np.float32 if np.abs(array).max(initial=0) > LARGEST_HALF else np.float16
     narrow: Floats = numpy_of(array).astype(kind)
     return narrow
+
+
+def _short(arrays: Mapping[str, Any]) -> dict[str, Floats]:
+    return {name: short(array) for name, array in arrays.items()}
 
 
 def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -> dict[str, bytes]:
@@ -308,31 +295,25 @@ def extra_parts(reading: Reading, shown: int, room: int, weights: bool = True) -
         parts["states"] = frames.pack({}, {"state": short(np.stack([numpy_of(state) for state in reading.states]))})
         if "embedding" in has:
             header, arrays = embedding_steps(reading, range(len(reading.tokens)))
-            parts["embedding"] = frames.pack(header, {name: short(array) for name, array in arrays.items()})
+            parts["embedding"] = frames.pack(header, _short(arrays))
     if weights and "block" in has:
-        parts |= dict(_block_parts(reading, shown, min(MOST_WEIGHTS, room)))
+        left = min(MOST_WEIGHTS, room)  # of blocks while they fit, the shown layer first; or their attention alone
+        for layer in sorted(range(len(reading.blocks)), key=lambda layer: (layer != shown, layer)):
+            for feed_forward in (True, False):
+                header, arrays = block_weights.block_weights(reading.blocks[layer], feed_forward=feed_forward)
+                if (size := block_weights.size_of(arrays)) <= left:
+                    left -= size
+                    parts[f"block-{layer}"] = frames.pack(header, _short(arrays))
+                    break
     if "next" in has and len(reading.queries) <= MOST_POSITIONS:
         parts["next"] = _next_tokens(reading)
-        header, arrays = next_token.likelihood(reading, lambda: None)
+        header, arrays = model_answers.likelihood(reading, lambda: None)
         parts["likelihood"] = frames.pack(header, arrays)
     if "embed" in has:
         texts = [reading.text, *similar.COMPARED]
         header, arrays = similar.embed(reader_of(reading), [text[: similar.LONGEST] for text in texts])
         parts["embed"] = frames.pack({**header, "texts": texts}, {"vector": short(arrays["vector"])})
     return parts
-
-
-def _block_parts(reading: Reading, shown: int, left: int) -> Iterator[tuple[str, bytes]]:
-    """Weights of blocks while they fit, the shown layer first; its attention alone where the rest is too large."""
-    layers = sorted(range(len(reading.blocks)), key=lambda layer: (layer != shown, layer))
-    for layer in layers:
-        for feed_forward in (True, False):
-            header, arrays = block_weights.block_weights(reading.blocks[layer], feed_forward=feed_forward)
-            size = block_weights.size_of(arrays)
-            if size <= left:
-                left -= size
-                yield f"block-{layer}", frames.pack(header, {name: short(array) for name, array in arrays.items()})
-                break
 
 
 def _next_tokens(reading: Reading) -> bytes:
@@ -350,7 +331,9 @@ def _next_tokens(reading: Reading) -> bytes:
         ranks.append(-1 if follows is None else int(np.nonzero(order == follows)[0][0]))
         ids.append([*named, -1 if follows is None else follows])
         heads.append(falling[:HEAD])
-        tails.append([_log_mean(falling[start : start + BUCKET]) for start in range(HEAD, len(falling), BUCKET)])
+        buckets = (falling[start : start + BUCKET] for start in range(HEAD, len(falling), BUCKET))
+        # The logit that all tokens of a bucket would have, with the same total; the first one is the largest.
+        tails.append([bucket[0] + np.log(np.exp(bucket - bucket[0]).mean()) for bucket in buckets])
     header = {
         "vocabulary": len(logits),
         "bucket": BUCKET,
@@ -358,9 +341,3 @@ def _next_tokens(reading: Reading) -> bytes:
     }
     arrays = {"head": short(np.array(heads)), "tail": short(np.array(tails)), "ids": ids, "rank": ranks}
     return frames.pack(header, {name: np.asarray(array) for name, array in arrays.items()})
-
-
-def _log_mean(falling: Floats) -> float:
-    """The logit that all tokens of a bucket would have, with the same total."""
-    top = falling.max()
-    return float(top + np.log(np.exp(falling - top).mean()))

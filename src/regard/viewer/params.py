@@ -14,6 +14,7 @@ MOST_KEYS = 4096  # vectors per answer
 MOST_TOKENS = 64  # whose states of all layers are one answer
 MOST_TEXT = 400_000  # characters of a text to read
 MOST_GENERATED = 2048  # tokens
+GENERATION = ("tokens", "temperature", "top_k", "top_p", "seed")
 MOST_LETTERS = 10_000  # in a query to a dictionary
 
 
@@ -59,9 +60,7 @@ def cells(given: Any, rows: int, columns: int) -> tuple[int, int]:
 
 def word(name: str, given: Any, known: Sequence[str]) -> str:
     """One of several words; the first by default."""
-    if given is None:
-        return known[0]
-    return validate.choice(name, given, known)
+    return known[0] if given is None else validate.choice(name, given, known)
 
 
 def switch(name: str, given: Any, usual: bool) -> bool:
@@ -75,22 +74,18 @@ def switch(name: str, given: Any, usual: bool) -> bool:
 
 def count(name: str, given: Any, most: int, usual: int) -> int:
     """An integer from 1 to `most`."""
-    if given is None:
-        return min(usual, most)
-    return validate.integer(name, given, 1, most)
+    return min(usual, most) if given is None else validate.integer(name, given, 1, most)
 
 
 def number(name: str, given: Any) -> float | None:
     """A finite number ≥ 0, or None."""
-    if given is None:
-        return None
-    return validate.number(name, given, least=0)
+    return None if given is None else validate.number(name, given, least=0)
 
 
-def sampling(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How to sample the next token: temperature, top_k, top_p and seed, as for `Model.generate`."""
+def generation(given: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """How many tokens to generate, and how to sample them, as for `Model.generate`."""
     top_k, top_p = given.get("top_k"), given.get("top_p")
-    return {
+    return count("tokens", given.get("tokens"), MOST_GENERATED, 64), {
         "temperature": number("temperature", given.get("temperature")) or 0.0,
         "top_k": None if top_k is None else validate.integer("top_k", top_k, 1),
         "top_p": None if top_p is None else validate.number("top_p", top_p, above=0, most=1),
@@ -98,7 +93,7 @@ def sampling(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def text(name: str, given: Any, most: int) -> str:
+def text(name: str, given: Any, most: int = MOST_TEXT) -> str:
     """A string of at most `most` characters that UTF-8 can encode."""
     if not isinstance(given, str):
         raise errors.option(name, given, "a string")

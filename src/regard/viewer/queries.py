@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +22,10 @@ from regard.arrays import Array, numpy_of
 from regard.attention import Attention
 from regard.reading import Reading, links
 from regard.reading.reader import Reader
-from regard.reading.weights import mean_over_heads
+from regard.reading.weights import mean_over_heads, rollout, value_grams
 from regard.teaching.lookup import Lookup, said
 from regard.trace import Trace
-from regard.viewer import block_weights, frames, long_texts, measures, next_token, params, patching, similar
+from regard.viewer import block_weights, frames, long_texts, model_answers, params, similar
 from regard.viewer.architecture import architecture
 from regard.viewer.describe import describe, describe_lookup, known_heads, measures_of, query_kinds
 from regard.viewer.description import Description
@@ -85,6 +85,10 @@ class _Parameters:
         return params.place("query", self.given.get("query"), len(self._reading.queries))
 
     @property
+    def query_or_last(self) -> int:
+        return self.query if "query" in self.given else len(self._reading.queries) - 1
+
+    @property
     def by_word(self) -> bool:
         return self.word("by", ("token", "word")) == "word"
 
@@ -106,8 +110,8 @@ class Answers:
         self._pyramids = Pyramids(self.reading)
         self._heads: dict[tuple[int, int], Attention] = {}
         self._over_layers: dict[str, Any] = {}  # means and rollout, (token, token)
-        self._other: patching.OtherText | None = None  # the text that activations were taken from last
-        self._lens_frame: bytes | None = None
+        self._other: model_answers.OtherText | None = None  # the text that activations were taken from last
+        self._lens_parts: Parts | None = None
 
     @property
     def reader(self) -> Reader | None:
@@ -122,12 +126,11 @@ class Answers:
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
         """The frame that answers a query; `stop` is called between steps and may raise to cancel."""
         validate.choice("kind", kind, ["describe", "meaning", *query_kinds(self.reading)])
-        checked = _Parameters(self.reading, parameters, NAMES[kind])
+        names, answer = KINDS[kind]
+        checked = _Parameters(self.reading, parameters, names.split())
         stop()
         with np.errstate(all="ignore"):
-            # By name: a dictionary of bound methods would be a reference cycle, which keeps a closed reading in memory.
-            frame: bytes = getattr(self, f"_{kind}")(checked, stop)
-            return frame
+            return frames.pack(*answer(self, checked, stop))
 
     def description(self) -> Description:
         """The `describe` answer, ready for JSON."""
@@ -137,10 +140,7 @@ class Answers:
             description["compared"] = similar.COMPARED
         return description
 
-    def _describe(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(self.description())
-
-    def _tile(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _tile(self, asked: _Parameters, stop: Stop) -> Parts:
         values_given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
         rows = params.span("rows", values_given.get("rows"), attention.shape[1])
         columns = params.span("columns", values_given.get("columns"), attention.shape[2])
@@ -149,52 +149,48 @@ class Answers:
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         region = MapRequest(rows, columns, shape, pool)
         if measure != "weight":
-            whole = measures.of_head(self.reading, layer, head) if measure == "norm" else self._matrix(measure)
-            cells = measures.pool_matrix(whole, region.row_edges, region.column_edges, pool)
+            whole = norms_of_head(self.reading, layer, head) if measure == "norm" else self._matrix(measure)
+            cells = pool_matrix(whole, region.row_edges, region.column_edges, pool)
         elif is_long(self.reading):
             cells, about = self._pyramids.tile(layer, head, region, quality == "exact", stop)
             header |= about
         else:
             of_head = self._heads.setdefault((layer, head), attention.select(head=head))  # keeps its row statistics
             cells = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
-        return frames.pack({**header, "rows": rows, "columns": columns}, {"weight": cells})
+        return {**header, "rows": rows, "columns": columns}, {"weight": cells}
 
-    def _progress(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _progress(self, asked: _Parameters, stop: Stop) -> Parts:
         """How far the exact pass over a head of a long text is."""
-        return frames.pack({"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))})
+        return {"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))}, {}
 
-    def _row(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _row(self, asked: _Parameters, stop: Stop) -> Parts:
         heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
         pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
-        if measure in ("mean", "rollout"):
+        if measure in OVER_LAYERS:
             row = self._matrix(measure)[pieces].mean(axis=0)[None]
             row = self.reading.word_weights.sum_pieces(row) if by_word else row
         elif by_word:
             row = self.reading.word_weights.row(pieces, asked.layer, heads)
         else:
             row = numpy_of(asked.attention[heads, query, :])
-        return frames.pack({"query": query, "heads": heads}, {"weight": row})
+        return {"query": query, "heads": heads}, {"weight": row}
 
     def _matrix(self, measure: str) -> Floats:
         """The mean over all layers and heads, or the rollout, kept once computed."""
         if measure not in self._over_layers:
-            self._over_layers[measure] = measures.over_layers(self.reading, measure)
+            self._over_layers[measure] = over_layers(self.reading, measure)
         matrix: Floats = self._over_layers[measure]
         return matrix
 
-    def _value_grams(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack({"layer": asked.layer}, {"gram": measures.grams(self.reading, asked.layer)})
-
-    def _statistics(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _statistics(self, asked: _Parameters, stop: Stop) -> Parts:
         of_layers, sampled = [], None
         for attention, _ in self.reading.seen:
             stop()
             if is_long(self.reading):
-                sample = long_texts.sampled_statistics(self.reading, attention, stop)
-                sampled = sample.how
-                of_layers.append(sample.arrays)
+                arrays, sampled = long_texts.sampled_statistics(self.reading, attention, stop)
             else:
-                of_layers.append(head_statistics(self.reading, attention))
+                arrays = head_statistics(self.reading, attention)
+            of_layers.append(arrays)
         most = max(attention.shape[0] for attention, _ in self.reading.seen)
         stacked = np.full((4, len(of_layers), most), np.nan, np.float32)  # NaN for heads that a layer does not have
         names = ("entropy", "distance", "sinks", "peak")
@@ -203,50 +199,57 @@ class Answers:
                 stacked[number, layer, : len(arrays[name])] = arrays[name]
         heads_known = known_heads(self.reading)
         header = {"sampled": sampled, "patterns": heads_known and heads_known["labels"]}
-        return frames.pack(header, dict(zip(names, stacked, strict=True)))
+        return header, dict(zip(names, stacked, strict=True))
 
-    def _thumbnails(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _thumbnails(self, asked: _Parameters, stop: Stop) -> Parts:
         attention, most = asked.attention, params.MOST_CELLS
         rows, columns = params.cells(asked.given.get("shape", [64, 64]), most, most)
         shape = (min(rows, attention.shape[1]), min(columns, attention.shape[2]))
         if not is_long(self.reading):
-            return frames.pack({"sampled": None}, {"weight": attention.pooled(shape).array})
+            return {"sampled": None}, {"weight": attention.pooled(shape).array}
         whole = MapRequest((0, attention.shape[1]), (0, attention.shape[2]), shape, "mean")
         maps = []
         for head in range(attention.shape[0]):
             stop()
             maps.append(long_texts.sampled_map(attention, head, whole, stop))
-        return frames.pack({"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])})
+        return {"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])}
 
-    def _along(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _along(self, asked: _Parameters, stop: Stop) -> Parts:
         heads = asked.heads
         if is_long(self.reading):
-            sample = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
-            return frames.pack({"sampled": sample.how, "heads": heads}, sample.arrays)
-        of_tokens = token_statistics(self.reading, asked.attention)
-        return frames.pack({"sampled": None, "heads": heads}, {name: part[heads] for name, part in of_tokens.items()})
+            arrays, sampled = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
+            return {"sampled": sampled, "heads": heads}, arrays
+        arrays = {
+            "received": numpy_of(asked.attention.column_sums())[heads],
+            "entropy": numpy_of(asked.attention.entropy())[heads],
+            "distance": distance(self.reading, asked.attention)[heads],
+        }
+        return {"sampled": None, "heads": heads}, arrays
 
-    def _links(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _links(self, asked: _Parameters, stop: Stop) -> Parts:
         values, attention, heads = asked.given, asked.attention, asked.heads
         count = params.count("count", values.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", values.get("itself"), False)
         aside = () if params.switch("sinks", values.get("sinks"), True) else self.reading.sinks
-        blocks, sampled = query_blocks(self.reading), None
+        queries, best, sampled = self.reading.queries, [], None
+        step = max(1, BLOCK // max(len(self.reading.tokens), 1))  # blocks bound the memory of their weights
+        blocks: list[Any] = [
+            np.arange(start, min(start + step, len(queries))) for start in range(0, len(queries), step)
+        ]
         if is_long(self.reading):
             blocks, sampled = long_texts.sampled_blocks(self.reading)
-        queries, best = self.reading.queries, []
         for block in blocks:
             stop()
             rows = mean_over_heads(attention, heads, block)
             own_key = block + queries.start if isinstance(queries, range) else None
             best.append(links.strongest_links(rows, block, own_key, count, itself=itself, sinks=aside))
-        return frames.pack({"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict())
+        return {"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict()
 
-    def _heads_for(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _heads_for(self, asked: _Parameters, stop: Stop) -> Parts:
         query, key = asked.query, params.place("key", asked.given.get("key"), len(self.reading.tokens))
-        return frames.pack({"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop))
+        return {"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop)
 
-    def _vectors(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _vectors(self, asked: _Parameters, stop: Stop) -> Parts:
         attention, head, most = asked.attention, asked.head, params.MOST_KEYS
         query = None if asked.given.get("query") is None else asked.query
         keys = asked.given.get("keys")
@@ -255,75 +258,73 @@ class Answers:
         elif attention.shape[2] > most or (query is None and attention.shape[1] > most):
             raise errors.option("keys", None, f"the positions of at most {most} keys, and a query")
         values = self.reading.seen[asked.layer].values if self.reading.has_values else None
-        return frames.pack(*head_vectors(attention, values, head, query, keys))
+        return head_vectors(attention, values, head, query, keys)
 
-    def _steps(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _steps(self, asked: _Parameters, stop: Stop) -> Parts:
         params.place("head", asked.given.get("head", 0), asked.attention.shape[0])
-        return frames.pack(*steps_after(self.reading, asked.layer, asked.query))
+        return steps_after(self.reading, asked.layer, asked.query)
 
-    def _states(self, asked: _Parameters, stop: Stop) -> bytes:
+    def _states(self, asked: _Parameters, stop: Stop) -> Parts:
         states, tokens = self.reading.states, asked.tokens
         if asked.given.get("layer") is not None:
             layer = params.place("layer", asked.given["layer"], len(states))
-            return frames.pack({"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]})
+            return {"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]}
         if len(tokens) > params.MOST_TOKENS:
             raise errors.option("tokens", f"{len(tokens)} tokens", f"at most {params.MOST_TOKENS}, or one layer")
         of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
-        return frames.pack({"layer": None, "tokens": tokens}, {"state": of_layers})
+        return {"layer": None, "tokens": tokens}, {"state": of_layers}
 
-    def _embedding(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*embedding_steps(self.reading, asked.tokens))
-
-    def _block(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*block_weights.answer(self.reading.blocks[asked.layer]))
-
-    def _architecture(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(architecture(self.reading))
-
-    def _next(self, asked: _Parameters, stop: Stop) -> bytes:
-        query = asked.query if "query" in asked.given else len(self.reading.queries) - 1
-        return frames.pack(*next_token.next_token(self.reading, query))
-
-    def _flow(self, asked: _Parameters, stop: Stop) -> bytes:
-        query, changes = asked.query, next_token.changes_of(self.reading, asked.given)
+    def _flow(self, asked: _Parameters, stop: Stop) -> Parts:
+        query, changes = asked.query, model_answers.changes_of(self.reading, asked.given)
         with_weights = params.switch("weights", asked.given.get("weights"), False)
         word = word_around(self.reading, query) if with_weights else None
-        return frames.pack(*next_token.flow(self.reading, changes, query, stop, word))
+        return model_answers.flow(self.reading, changes, query, stop, word)
 
-    def _patching(self, asked: _Parameters, stop: Stop) -> bytes:
-        text = params.text("text", asked.given.get("text"), patching.LONGEST_TEXT)
+    def _patching(self, asked: _Parameters, stop: Stop) -> Parts:
+        text = params.text("text", asked.given.get("text"), model_answers.LONGEST_TEXT)
         if self._other is None or self._other.text != text:
-            self._other = patching.other_text(self.reading, text)
-        by = asked.word("by", patching.BY)
-        return frames.pack(*patching.effects(self.reading, self._other, by, asked.layer, asked.query, stop))
+            self._other = model_answers.other_text(self.reading, text)
+        by = asked.word("by", model_answers.BY)
+        return model_answers.effects(self.reading, self._other, by, asked.layer, asked.query, stop)
 
-    def _lens(self, asked: _Parameters, stop: Stop) -> bytes:
-        if self._lens_frame is None:
-            self._lens_frame = frames.pack(*patching.lens(self.reading, stop))
-        return self._lens_frame
-
-    def _likelihood(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*next_token.likelihood(self.reading, stop))
-
-    def _embed(self, asked: _Parameters, stop: Stop) -> bytes:
-        return frames.pack(*similar.embed(next_token.reader_of(self.reading), asked.given.get("texts")))
-
-    def _meaning(self, asked: _Parameters, stop: Stop) -> bytes:
-        return meaning(self._embedder, asked.given)
+    def _lens(self, _asked: _Parameters, stop: Stop) -> Parts:
+        if self._lens_parts is None:
+            self._lens_parts = model_answers.lens(self.reading, stop)
+        return self._lens_parts
 
 
-# The names of each query's parameters.
-NAMES: dict[str, tuple[str, ...]] = {
-    "describe": (), "architecture": (), "likelihood": (), "statistics": (), "block": ("layer",), "next": ("query",),
-    "tile": ("layer", "head", "rows", "columns", "shape", "pool", "quality", "measure"),
-    "progress": ("layer", "head", "pool"), "row": ("layer", "heads", "query", "by", "measure"),
-    "value_grams": ("layer",), "thumbnails": ("layer", "shape"), "along": ("layer", "heads"),
-    "links": ("layer", "heads", "count", "itself", "sinks"), "heads_for": ("query", "key", "by"),
-    "vectors": ("layer", "head", "query", "keys"), "steps": ("layer", "head", "query"), "states": ("layer", "tokens"),
-    "embedding": ("tokens",), "embed": ("texts",), "meaning": ("texts",),
-    "flow": ("layer", "head", "query", "silenced", "blocked", "divisor", "temperature", "mask", "weights"),
-    "patching": ("text", "by", "layer", "query"), "lens": (),
-}  # fmt: skip
+# Of each kind of query the names of its parameters, and the answer.
+KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
+    "describe": ("", lambda of, _asked, _stop: (dict(of.description()), {})),
+    "architecture": ("", lambda of, _asked, _stop: (architecture(of.reading), {})),
+    "statistics": ("", Answers._statistics),
+    "likelihood": ("", lambda of, _asked, stop: model_answers.likelihood(of.reading, stop)),
+    "lens": ("", Answers._lens),
+    "next": ("query", lambda of, asked, _stop: model_answers.next_token(of.reading, asked.query_or_last)),
+    "block": ("layer", lambda of, asked, _stop: block_weights.answer(of.reading.blocks[asked.layer])),
+    "value_grams": (
+        "layer",
+        lambda of, asked, _stop: ({"layer": asked.layer}, {"gram": grams(of.reading, asked.layer)}),
+    ),
+    "tile": ("layer head rows columns shape pool quality measure", Answers._tile),
+    "progress": ("layer head pool", Answers._progress),
+    "thumbnails": ("layer shape", Answers._thumbnails),
+    "row": ("layer heads query by measure", Answers._row),
+    "along": ("layer heads", Answers._along),
+    "links": ("layer heads count itself sinks", Answers._links),
+    "heads_for": ("query key by", Answers._heads_for),
+    "vectors": ("layer head query keys", Answers._vectors),
+    "steps": ("layer head query", Answers._steps),
+    "states": ("layer tokens", Answers._states),
+    "embedding": ("tokens", lambda of, asked, _stop: embedding_steps(of.reading, asked.tokens)),
+    "embed": (
+        "texts",
+        lambda of, asked, _stop: similar.embed(model_answers.reader_of(of.reading), asked.given.get("texts")),
+    ),
+    "meaning": ("texts", lambda of, asked, _stop: meaning(of._embedder, asked.given)),
+    "flow": ("layer head query silenced blocked divisor temperature mask weights", Answers._flow),
+    "patching": ("text by layer query", Answers._patching),
+}
 
 
 class LookupAnswers:
@@ -347,18 +348,19 @@ class LookupAnswers:
         names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
         values = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
         stop()
-        if kind == "meaning":
-            return meaning(self._embedder, values)
+        if kind == "describe":
+            return frames.pack(self.description())
         with np.errstate(all="ignore"):
-            return frames.pack(*look_up(self._lookup, values) if kind == "lookup" else [self.description()])
+            parts = meaning(self._embedder, values) if kind == "meaning" else look_up(self._lookup, values)
+            return frames.pack(*parts)
 
 
-def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> bytes:
+def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> Parts:
     """Vectors of texts by the default model, whatever read the text."""
     if not embedder.is_here():
         fix = f"Download it: regard models get {similar.DEFAULT}"
         raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
-    return frames.pack(*similar.embed(embedder.model(), given.get("texts")))
+    return similar.embed(embedder.model(), given.get("texts"))
 
 
 # Exact weights and statistics of texts that are not long
@@ -416,19 +418,41 @@ def distance(reading: Reading, attention: Attention) -> Floats:
     return numpy_of(attention.distance()) if among else np.full(attention.shape[:2], np.nan)
 
 
-def token_statistics(reading: Reading, attention: Attention) -> dict[str, Floats]:
-    """Per token: attention received, and the entropy and mean distance of its own attention, (head, token)."""
-    return {
-        "received": numpy_of(attention.column_sums()),
-        "entropy": numpy_of(attention.entropy()),
-        "distance": distance(reading, attention),
-    }
+# What can be shown instead of one head's weights: ‖weight · v · W_O‖, the mean over all layers and heads, rollout.
+# These matrices are computed whole, for short texts alone: see `regard.viewer.describe.measures_of`.
+
+OVER_LAYERS = ("mean", "rollout")
 
 
-def query_blocks(reading: Reading) -> list[Any]:
-    """All queries, in blocks that bound the memory of their weights."""
-    count, step = len(reading.queries), max(1, BLOCK // max(len(reading.tokens), 1))
-    return [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
+def grams(reading: Reading, layer: int, spans: Sequence[tuple[int, int]] | None = None) -> Floats:
+    """Products v · v of the tokens of each word after W_O, (head, products): see `value_grams`."""
+    attention, values = reading.seen[layer]
+    words = [(word.first, word.last) for word in reading.words] if spans is None else list(spans)
+    return value_grams(values, reading.output_weights(layer), attention.shape[0], words)
+
+
+def norms_of_head(reading: Reading, layer: int, head: int) -> Floats:
+    """‖weight · v · W_O‖ of one head between tokens, (query, key)."""
+    norms = np.sqrt(grams(reading, layer, [(index, index + 1) for index in range(len(reading.tokens))])[head])
+    weighted: Floats = numpy_of(reading.seen[layer].attention.select(head=head).dense(limit=None)) * norms
+    return weighted
+
+
+def over_layers(reading: Reading, measure: str) -> Floats:
+    """The mean over all layers and heads, or the rollout through all layers: (token, token)."""
+    attentions = reading.word_weights.attentions
+    if measure == "rollout":
+        return rollout(attentions)
+    mean: Floats = np.mean([mean_over_heads(attention) for attention in attentions], axis=0)
+    return mean
+
+
+def pool_matrix(matrix: Floats, rows: Any, columns: Any, pool: str) -> Floats:
+    """Cells of a whole matrix, by the edges of their rows and columns."""
+    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
+    reduce = np.maximum if pool == "max" else np.add
+    reduced: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
+    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
 
 
 # Queries, keys and values of one head, the steps after attention, and look-ups
@@ -483,7 +507,7 @@ def steps_after(reading: Reading, layer: int, query: int) -> Parts:
 
 def embedding_steps(reading: Reading, tokens: Sequence[int]) -> Parts:
     """How the first layer's input came about: the token's row of the table, + position, normed; (token, width) each."""
-    model, ids = next_token.transformer_of(reading), np.array([token.id for token in reading.tokens])
+    model, ids = model_answers.transformer_of(reading), np.array([token.id for token in reading.tokens])
     steps = {step.name: numpy_of(step.value) for step in model.embedding_steps(ids, separate=True)}
     arrays = {"embedding": steps["embedding"][tokens]}
     if "positioned" in steps:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -49,11 +48,8 @@ def pieces(record: Record, links: Mapping[str, str] | None = None) -> Iterator[s
 
 def film_page(title: str, packed: bytes, links: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of a film that is packed already."""
-    then = "What the heads of a trained language model do:"
-    yield from document(
-        title, ENTRY, [block("training", packed)], links=links, current="Learning",
-        then=then if links else f"{then} regard heads page", then_links={"Heads": links["Heads"]} if links else None,
-    )  # fmt: skip
+    then = "What the heads of a trained language model do:", "regard heads page", "Heads"
+    yield from document(title, ENTRY, [block("training", packed)], links=links, current="Learning", then=then)
 
 
 def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
@@ -62,16 +58,18 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
 
     if not record.snapshots:
         raise errors.OptionError("`record` has no snapshot: nothing was measured yet.")
-    shown = _evenly(record)
+    # All snapshots, or as many of them as a page can hold; the first and the last are always among them.
+    most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, record.snapshots[0].weights.size)), len(record.snapshots))
+    shown = [record.snapshots[index] for index in np.linspace(0, len(record.snapshots) - 1, most).round().astype(int)]
     layers, heads = shown[0].entropy.shape
     probes = [_probe(record, probe) for probe in range(len(record.probes))]
     header: TrainingHeader = {
         "title": title,
         "about": ABOUT.get(record.task, ""),
         "steps": [snapshot.step for snapshot in shown],
-        "loss": [_finite(snapshot.loss) for snapshot in shown],
-        "test_loss": [_finite(snapshot.test_loss) for snapshot in shown],
-        "answers": [_finite(snapshot.accuracy) for snapshot in shown],
+        "loss": [snapshot.loss for snapshot in shown],
+        "test_loss": [snapshot.test_loss for snapshot in shown],
+        "answers": [snapshot.accuracy for snapshot in shown],
         "layers": layers,
         "heads": heads,
         "relations": record.relations,
@@ -91,15 +89,6 @@ def film(record: Record, title: str) -> tuple[TrainingHeader, dict[str, Any]]:
     return header, arrays
 
 
-def _evenly(record: Record) -> list[Any]:
-    """All snapshots, or as many of them as a page can hold; the first and the last are always among them."""
-    snapshots = record.snapshots
-    most = min(MOST_SNAPSHOTS, max(2, LARGEST // max(1, snapshots[0].weights.size)))
-    if len(snapshots) <= most:
-        return list(snapshots)
-    return [snapshots[index] for index in np.linspace(0, len(snapshots) - 1, most).round().astype(int)]
-
-
 def _probe(record: Record, probe: int) -> Probe:
     words = record.probe_words(probe)
     return {
@@ -108,7 +97,3 @@ def _probe(record: Record, probe: int) -> Probe:
         "keys": record.probe_keys[probe][: len(words)].tolist(),
         "relations": record.probe_relations[probe][: len(words)].tolist(),
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -15,8 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -115,11 +114,17 @@ def write(model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16
         rounded = _rounded(tensors, dtype)
         if dtype == "float16":
             reference = REFERENCE
-            rounded |= _reference_outputs(model)
+            # The outputs of every layer for one text, (token, head · value_dim), before rounding, computed in float64.
+            exact = replace(model, transformer=model.transformer.map(lambda array: array.astype(np.float64)))
+            outputs = (numpy_of(of_layer).swapaxes(0, 1) for of_layer in exact.read(REFERENCE).outputs)
+            for layer, rows in enumerate(outputs):
+                rounded[f"reference.{layer}"] = rows.reshape(len(rows), -1).astype(np.float32)
         weights = _write(folder / WEIGHTS, _safetensors(rounded))
         tokeniser = _write(folder / TOKENISER, [model.tokeniser.engine.to_str().encode()])
     else:
-        weights = _copy(model.tokeniser.path, folder)
+        with model.tokeniser.path.open("rb") as gguf_file:
+            weights = _write(folder / model.tokeniser.path.name, iter(lambda: gguf_file.read(1 << 20), b""))
+    traces = [block.explain(np.zeros((2, model.width), np.float32), query=1) for block in model.blocks]
     manifest: WebModel = {
         "format": FORMAT,
         "name": model.name,
@@ -135,7 +140,7 @@ def write(model: Reader, folder: str | os.PathLike[str], dtype: Literal["float16
         "transformer": transformer,
         "stages": stages_of(model.transformer),
         "parameters": model.transformer.count(),
-        "formulas": _formulas(model),
+        "formulas": [{step.name: step.formula for step in trace.steps} for trace in traces],
         "compared": similar.COMPARED,
     }
     return atomic_file.write(folder / MANIFEST, json.dumps(manifest, ensure_ascii=False))
@@ -173,20 +178,6 @@ def _rounded(tensors: Mapping[str, Array], dtype: str) -> dict[str, Array]:
     return files_of_model
 
 
-def _reference_outputs(model: Model) -> dict[str, Array]:
-    """The outputs of every layer for one text, (token, head · value_dim), before rounding, computed in float64."""
-    exact = replace(model, transformer=model.transformer.map(lambda array: array.astype(np.float64)))
-    outputs = (numpy_of(of_layer).swapaxes(0, 1) for of_layer in exact.read(REFERENCE).outputs)
-    return {f"reference.{n}": rows.reshape(len(rows), -1).astype(np.float32) for n, rows in enumerate(outputs)}
-
-
-def _formulas(model: Model) -> list[dict[str, str]]:
-    """The formula of every step, by block."""
-    tokens = np.zeros((2, model.width), np.float32)
-    traces = [block.explain(tokens, query=1) for block in model.blocks]
-    return [{step.name: step.formula for step in trace.steps} for trace in traces]
-
-
 # Files
 
 
@@ -209,22 +200,13 @@ def _safetensors(tensors: Mapping[str, Array]) -> Iterator[bytes]:
         yield np.ascontiguousarray(tensors[name]).tobytes()
 
 
-def _write(path: Path, pieces: Iterator[bytes] | list[bytes]) -> WebFile:
+def _write(path: Path, pieces: Iterable[bytes]) -> WebFile:
     digest, size = hashlib.sha256(), 0
     with atomic_file.replacing(path) as temporary, temporary.open("wb") as file:
         for piece in pieces:
             digest.update(piece)
             size += file.write(piece)
     return {"file": path.name, "size": size, "sha256": digest.hexdigest()}
-
-
-def _copy(path: Path, folder: Path) -> WebFile:
-    target = folder / path.name
-    with atomic_file.replacing(target) as temporary:
-        shutil.copyfile(path, temporary)
-    with target.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return {"file": target.name, "size": target.stat().st_size, "sha256": digest.hexdigest()}
 
 
 # GGUF files

@@ -190,9 +190,8 @@ class Others:
         if kind == "close":
             self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
             return frames.pack({})
-        sampled = ("tokens", "temperature", "top_k", "top_p", "seed") if kind == "generate" else ()
-        given = params.parameters(given, ("text", "model", *sampled))
-        text = params.text("text", given.get("text"), params.MOST_TEXT)
+        given = params.parameters(given, ("text", "model", *(params.GENERATION if kind == "generate" else ())))
+        text = params.text("text", given.get("text"))
         model = self._model(given.get("model"))
         if kind == "read":
             return self._open_reading(model.read(text, on_layer=lambda _done, _of: stop()))
@@ -202,8 +201,8 @@ class Others:
             written.append(piece)
             news({"text": "".join(written), "progress": len(written) / tokens})
 
-        tokens = params.count("tokens", given.get("tokens"), params.MOST_GENERATED, 64)
-        return self._open_reading(model.generate(text, tokens, on_token=on_token, **params.sampling(given)))
+        tokens, sampling = params.generation(given)
+        return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
     def _open_reading(self, reading: Any) -> bytes:
         name, answers = token_hex(8), Answers(reading)
@@ -240,7 +239,7 @@ def _widget_class() -> Any:
         self._conversation.close()
         anywidget.AnyWidget.close(self)
 
-    script, style = bundle.script(ENTRY, ("default",)), bundle.style()
+    script, style = bundle.script(ENTRY, default=True), bundle.style()
     still = Unicode().tag(sync=True)  # the name of the still picture
     wasm = Bytes().tag(sync=True)  # the kernels that the page computes with
     members = {"_esm": script, "_css": style, "still": still, "wasm": wasm, "__init__": start, "close": close}

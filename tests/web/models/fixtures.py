@@ -14,7 +14,7 @@ from regard.arrays import numpy_of
 from regard.models.generate import Sampling
 from regard.models.model import Model
 from regard.reading import Reading
-from regard.viewer import frames, next_token, web_model
+from regard.viewer import frames, model_answers, web_model
 from regard.viewer.describe import query_kinds
 from regard.viewer.queries import Answers
 from regard.viewer.similar import Embedder
@@ -60,8 +60,8 @@ def expected(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays["embed"] = model.embed(list(ALIKE))
     flows = []
     for place, given in enumerate(case.changes):
-        changes = next_token.changes_of(reading, {name: part for name, part in given.items() if name != "query"})
-        states, _ = next_token._run_changed(reading, changes, lambda: None)
+        changes = model_answers.changes_of(reading, {name: part for name, part in given.items() if name != "query"})
+        states, _ = model_answers._run_changed(reading, changes, lambda: None)
         arrays[f"changed{place}"] = np.stack([numpy_of(rows) for rows in states])
         flows.append(dict(given))
     written: list[dict[str, Any]] = []
@@ -117,7 +117,7 @@ def queries_of(reading: Reading) -> list[tuple[str, dict[str, Any]]]:
 
 def exchanged(reading: Reading) -> str | None:
     """The text with two words exchanged, in as many tokens; None where all words are the same unknown token."""
-    words, reader = reading.text.split(), next_token.reader_of(reading)
+    words, reader = reading.text.split(), model_answers.reader_of(reading)
     ids = [token.id for token in reading.tokens]
     for place in range(len(words) - 1):
         other = " ".join([*words[:place], words[place + 1], words[place], *words[place + 2 :]])

@@ -1,4 +1,4 @@
-"""The end of a model: probabilities of the next token, and how a change in one layer reaches it.
+"""What the model that read a text computes again: next tokens, changes and where they arrive, patching, the lens.
 
 A change silences heads, blocks an edge of the attention matrix, or alters one head's divisor, temperature or mask;
 everything after it is computed again.
@@ -15,8 +15,12 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.attribution import logit_lens
+from regard.edits import patch
 from regard.edits.edit import block, silence
+from regard.edits.effects import measure_effects
 from regard.edits.layer_edits import RunEdits
+from regard.edits.metrics import Metric
 from regard.edits.texts import TextSpan
 from regard.layers import Heads, MultiHead, Transformer
 from regard.layers.encoder import result_of
@@ -24,10 +28,10 @@ from regard.masks import causal
 from regard.models.forward import packed, run
 from regard.reading import Reading
 from regard.reading.edit import Edit
-from regard.reading.reader import Reader
+from regard.reading.reader import Outcome, Reader
 from regard.reading.weights import WordWeights
 from regard.viewer import params
-from regard.viewer.frames import Floats, Parts
+from regard.viewer.frames import Parts
 
 NAMED = 200  # of the most likely tokens, whose texts are sent
 LONGEST = 2048  # tokens of a text whose layers are computed again
@@ -117,11 +121,6 @@ def _blocked_edge(reading: Reading, given: Any) -> Edit:
     return block(queries=queries, keys=keys, layers=layers)
 
 
-def next_token(reading: Reading, query: int) -> Parts:
-    """The logits of the token after one position, largest first, and the texts of the most likely tokens."""
-    return _next_logits(reading, query, numpy_of(reading.states[-1])[query])
-
-
 def likelihood(reading: Reading, stop: Callable[[], None]) -> Parts:
     """How likely the model found each token after those before it: probability and rank, from 0; the first has none."""
     model, states = reader_of(reading), numpy_of(reading.states[-1])
@@ -160,7 +159,7 @@ def flow(reading: Reading, changes: Changes, query: int, stop: Callable[[], None
         moved.append(float(np.linalg.norm(other - before_row)) / max(float(np.linalg.norm(before_row)), 1e-30))
     answer: Parts = ({"query": query}, {})
     if reader_of(reading).writes:
-        answer = _next_logits(reading, query, numpy_of(states[-1])[query])
+        answer = next_token(reading, query, states[-1])
     arrays = {**answer[1], "moved": np.array(moved, np.float32)}
     if word is None:
         return answer[0], arrays
@@ -223,9 +222,13 @@ def changed_head(attention: Attention, changes: Changes) -> Attention:
     return replace(attention, scale=scale / changes.temperature, mask=mask)
 
 
-def _next_logits(reading: Reading, query: int, state: Floats) -> Parts:
-    model = reader_of(reading)
-    logits = numpy_of(model.next_logits(state[None]))[0].astype(np.float32)
+def next_token(reading: Reading, query: int, states: Array | None = None) -> Parts:
+    """The logits of the token after one position, largest first, and the texts of the most likely tokens.
+
+    states   of all tokens after the last layer, where they are not those of the reading
+    """
+    model, last = reader_of(reading), numpy_of(reading.states[-1] if states is None else states)
+    logits = numpy_of(model.next_logits(last[query][None]))[0].astype(np.float32)
     order = np.argsort(-logits, kind="stable")
     follows = query + 1 < len(reading.tokens)
     rank = int(np.nonzero(order == reading.tokens[query + 1].id)[0][0]) if follows else None
@@ -238,3 +241,111 @@ def _next_logits(reading: Reading, query: int, state: Floats) -> Parts:
         "follows": {"text": pieces[-1][0], "begins": pieces[-1][1], "rank": rank} if follows else None,
     }
     return header, {"logits": logits[order]}
+
+
+# Activation patching and the logit lens
+#
+# Activations of another text of equally many tokens are put into this one, one head or one token at a time. The effect
+# is a share: 0 where nothing changes, 1 where the answer is that of the other text. Where the two texts have different
+# most likely next tokens, the answer is the difference of their logits; otherwise it is the word's last hidden state.
+
+BY = ("head", "position")
+MOST_PATCHED = 256  # tokens of a text that is patched, or looked at through the lens
+LONGEST_TEXT = 4_000  # characters
+
+
+@dataclass(frozen=True, eq=False)
+class OtherText:
+    """A text that activations are taken from."""
+
+    text: str
+    reading: Reading
+    outcome: Outcome
+
+
+def other_text(reading: Reading, text: str) -> OtherText:
+    """Read a text with the model that read this one; both have equally many tokens."""
+    reader = reader_of(reading)
+    transformer_of(reading)  # refuses what cannot be computed again
+    _check_length(reading)
+    count, there = len(reading.tokens), len(reader.tokeniser.encode(text).ids)
+    if count != there:
+        raise errors.OptionError(
+            f"The other text has {errors.count(there, 'token')}, this one {count}: activations are taken token by "
+            "token, so both need equally many. Replace words by others of as many pieces."
+        )
+    ((_, outcome),) = reader.outcomes([text], [])
+    return OtherText(text, reader.read(text), outcome)
+
+
+def effects(reading: Reading, other: OtherText, by: str, layer: int, query: int, stop: Callable[[], None]) -> Parts:
+    """The effect of taking one layer's activations from another text.
+
+    by      "head": the output of each head, at all tokens, (head,); "position": the hidden state of each token before
+            the layer, (token,)
+    query   the token whose answer is measured
+    """
+    if by == "head":
+        heads = reading.seen[layer].attention.shape[0]
+        edits = [patch(other.reading, heads=[(layer, head)]) for head in range(heads)]
+    else:
+        tokens = range(len(reading.tokens))
+        edits = [patch(other.reading, what="residual", layers=[layer], positions=at) for at in tokens]
+    reader = reader_of(reading)
+    metric, measured = _share_of_the_way(reading, other, query)
+
+    def on_edit(_: int) -> None:
+        stop()
+
+    study = measure_effects(reader, reading.text, edits, on=metric, on_edit=on_edit)
+    header = {"layer": layer, "by": by, "query": query, "measured": measured}
+    return header, {"effect": np.array([effect.effect for effect in study.effects], np.float32)}
+
+
+def _share_of_the_way(reading: Reading, other: OtherText, query: int) -> tuple[Metric, dict[str, Any]]:
+    """0 for this text's answer, 1 for that of the other text; and what the answer is."""
+    reader = reader_of(reading)
+    if reader.writes:
+        states = numpy_of(reading.states[-1]), numpy_of(other.reading.states[-1])
+        here, there = (numpy_of(reader.next_logits(state[[query]]))[0].astype(np.float64) for state in states)
+        answers = int(here.argmax()), int(there.argmax())
+        if answers[0] != answers[1]:
+            start, end = (float(logits[answers[1]] - logits[answers[0]]) for logits in (here, there))
+
+            def of_logits(_reader: Reader, outcome: Outcome, _baseline: Outcome) -> Any:
+                assert outcome.logits is not None
+                (row,) = numpy_of(outcome.logits(0, slice(query, query + 1))).astype(np.float64)
+                return np.array([(row[answers[1]] - row[answers[0]] - start) / (end - start)])
+
+            named = [reader.tokeniser.piece(answer) for answer in answers]
+            tokens = [{"text": text, "begins": begins} for text, begins in named]
+            return Metric("share of the logit difference", of_logits), {"kind": "logits", "tokens": tokens}
+    end_state = numpy_of(other.outcome.states[0])[query].astype(np.float64)
+
+    def of_state(_reader: Reader, outcome: Outcome, baseline: Outcome) -> Any:
+        state, start_state = (numpy_of(run.states[0])[query].astype(np.float64) for run in (outcome, baseline))
+        way = end_state - start_state
+        return np.array([(state - start_state) @ way / max(float(way @ way), 1e-30)])
+
+    return Metric("share of the way to the other text's hidden state", of_state), {"kind": "state"}
+
+
+def lens(reading: Reading, stop: Callable[[], None]) -> Parts:
+    """The most likely next token after every layer, the embedding first: see `regard.attribution.logit_lens`.
+
+    probability (layer + 1, token) of it; rank of the token that follows, from 0, NaN after the last
+    """
+    _check_length(reading)
+    seen = logit_lens(reader_of(reading), reading.text, on_layer=lambda _done, _of: stop())
+    rank = np.where(seen.target_rank < 0, np.nan, seen.target_rank).astype(np.float32)
+    return {"tops": seen.top_texts}, {"probability": seen.probability.astype(np.float32), "rank": rank}
+
+
+def _check_length(reading: Reading) -> None:
+    if len(reading.tokens) > MOST_PATCHED:
+        raise errors.OptionError(
+            f"The text has {len(reading.tokens)} tokens; this is computed for at most {MOST_PATCHED}."
+        )
+    ids = [token.id for token in reading.tokens]
+    if reader_of(reading).tokeniser.encode(reading.text).ids != ids:
+        raise errors.OptionError("The model wrote these tokens, and the text has others: read the text again.")
