@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import app, commands
+from regard.cli import app, exit_codes
 
 FULL = Path("/dev/full")
 needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -151,5 +151,5 @@ def test_closed_streams_give_no_traceback(command, code):
 def test_help_names_the_exit_codes(shown):
     printed = shown("--help")
     names = "FOUND_SOMETHING", "BAD_INPUT", "NOT_WRITTEN", "INTERRUPTED", "PIPE_CLOSED"
-    for code in (getattr(commands, name) for name in names):
+    for code in (getattr(exit_codes, name) for name in names):
         assert f"\n    {code} " in printed

@@ -8,19 +8,24 @@ import typer
 
 from regard import examples as stored
 from regard.cli import (
-    attribution,
+    attribute,
+    compare,
     documents,
     exercises,
+    explain,
     heads,
     lessons,
+    lookup,
     models,
+    recipe,
     see,
     steps,
     studio,
     terminal,
     training,
 )
-from regard.cli.commands import EXIT_CODES, Commands, group
+from regard.cli.commands import group
+from regard.cli.exit_codes import EXIT_CODES, Commands
 from regard.engines import select
 from regard.tables import Column, Table
 from regard.version import VERSION
@@ -58,8 +63,8 @@ def engine() -> None:
 app = group(
     "Compute attention, and see it. `regard COMMAND --help` shows examples.",
     commands=(
-        see.see, see.generate, see.explain, studio.studio, steps.steps, lessons.lookup, documents.slides,
-        lessons.scaling, lessons.positions, lessons.block, training.train, training.compare, exercises.check,
+        see.see, see.generate, explain.explain, studio.studio, steps.steps, lookup.lookup, documents.slides,
+        lessons.scaling, lessons.positions, lessons.block, training.train, compare.compare, exercises.check,
         exercises.exercise, documents.site, examples, engine,
     ),
     cls=Commands,
@@ -67,7 +72,7 @@ app = group(
     pretty_exceptions_enable=False,
 )  # fmt: skip
 for _name, _group in (
-    ("heads", heads.app), ("attribute", attribution.attribute), ("recipe", attribution.recipe), ("models", models.app),
+    ("heads", heads.app), ("attribute", attribute.app), ("recipe", recipe.app), ("models", models.app),
 ):  # fmt: skip
     app.add_typer(_group, name=_name)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import terminal
-from regard.cli.commands import Writes
 from regard.cli.options import CAUSAL, USUAL, AnyModel, File, Head, Layer, Query, Sentence, open_model
+from regard.cli.output_options import Writes
 from regard.cli.outputs import Output
 from regard.cli.text_input import text_argument, word_position
 from regard.errors import OptionError
@@ -101,36 +101,6 @@ def generate(
     _publish(reading, time.perf_counter() - started, query, layer, head, output)
 
 
-def explain(
-    output: Annotated[Output, Writes()],
-    text: Sentence = None,
-    file: File = None,
-    model: AnyModel = None,
-    query: Query = None,
-    layer: Layer = None,
-    head: Head = None,
-) -> None:
-    """Show every step of a model's attention for one word in one head: q, k, v, score, softmax, sum.
-
-    Examples:
-      regard explain "The cat sat"
-      regard explain "The cat sat" --query cat --layer 4 --head 7
-      regard explain "The cat sat" --query cat --full --out cat.csv
-      regard explain "The cat sat" --query cat --out cat.svg
-
-    The steps are those of `regard steps`, on the vectors of a model.
-    """
-    from regard.output import see_report
-    from regard.reading.sight import sight
-
-    reading = open_model(model or USUAL).read(text_argument("explain", text, file))
-    shown = sight(reading, _position(query, reading), layer, head)
-    if output.is_printed:
-        terminal.show([see_report.sentence(reading), ""])
-    table = see_report.step_table(shown, output.full)
-    output.publish([table], lambda: see_report.step_figure(shown))
-
-
 def _publish(
     reading: Reading, seconds: float, query: str | None, layer: int | None, head: int | None,
     output: Output, **options: Any,
@@ -138,14 +108,14 @@ def _publish(
     """Print what is worth showing of a reading, or write it."""
     from regard.output import see_report
 
-    report = see_report.report(reading, _position(query, reading), layer, head, seconds, **options)
+    report = see_report.report(reading, query_position(query, reading), layer, head, seconds, **options)
     if output.is_printed:
         terminal.show(report.printed())
     else:
         output.write(report.content)
 
 
-def _position(query: str | None, reading: Reading) -> int | None:
+def query_position(query: str | None, reading: Reading) -> int | None:
     return word_position("--query", query, [word.text for word in reading.words])
 
 
