@@ -122,8 +122,9 @@ class Tokeniser:
     ) -> Encoded:
         special = [mask or number in self.specials for mask, number in zip(added, ids, strict=True)]
         spans = [_stripped(text, *offset) for offset in offsets]
+        unknown = getattr(self.engine.model, "unk_token", None)
         texts = [
-            self._text(token, text, span) if not named else token
+            token if named or token == unknown else self._text(token, text, span)
             for token, span, named in zip(tokens, spans, special, strict=True)
         ]
         joined = [
@@ -145,8 +146,6 @@ class Tokeniser:
 
     def _text(self, token: str, text: str, span: tuple[int, int]) -> str:
         """The readable form: the text as typed, or hexadecimal bytes for a part of a character."""
-        if token == self._unknown:
-            return token
         if self.spelling != "pieces":
             content = self._bytes(token, first=False)
             try:
@@ -161,11 +160,6 @@ class Tokeniser:
         if typed and not typed.isspace():
             return typed
         return "".join(VISIBLE.get(letter, letter) for letter in typed) or token
-
-    @property
-    def _unknown(self) -> str | None:
-        token: str | None = getattr(self.engine.model, "unk_token", None)
-        return token
 
     def _bytes(self, token: str, first: bool) -> bytes:
         """The bytes of a token in a text."""
