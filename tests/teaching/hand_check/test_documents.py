@@ -132,6 +132,11 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", START % '"many"', "is not a number"),
         ("a.json", START % "true", "is not a number"),
         ("a.json", '{"embeddings": [[1, 0], [0]], "scores": [[1]]}', "unequal length"),
+        (
+            "a.json",
+            '{"embeddings": {"a": [1, 0], "b": [0, 1], "c": [1], "d": [1, 1]}, "scores": [[1]]}',
+            "unequal length: 'a' has 2 numbers, 'c' has 1[.]$",
+        ),
         ("a.json", '{"embeddings": [[1, NaN]], "scores": [[1]]}', "not a finite number"),
         ("a.json", '{"embeddings": [[1, null]], "scores": [[1]]}', "is not a number"),
         ("a.json", '{"embeddings": 3, "scores": [[1]]}', "which words|one vector for each word"),
