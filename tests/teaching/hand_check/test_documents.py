@@ -147,6 +147,11 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", '{"embeddings": {"a": [1]}, "scores": {"b": [1]}}', "not among the words"),
         ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`k` has head_dim 1, `q` has 2"),
         ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` has rows of unequal length"),
+        (
+            "a.json",
+            '{"embeddings": [[1, 0]], "positions": [[1]], "scores": [[1]]}',
+            "`positions` have 1 number per word, `embeddings` have 2",
+        ),
         ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
         ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "positive number"),
         ("a.json", '{"embeddings": [[1]], "product": "W x", "scores": [[1]]}', "`product` is 'W x'"),

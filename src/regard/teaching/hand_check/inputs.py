@@ -119,6 +119,11 @@ def inputs_of(document: Document, words: Sequence[str] | None = None) -> Inputs:
             inputs.context = vectors(document, "context", inputs.key_words)[0]
         if document.of("position"):
             inputs.position = vectors(document, "position", inputs.words)[0]
+            if inputs.position.shape != inputs.x.shape:
+                raise ShapeError(
+                    f"{document.source}: `positions` have {count(inputs.position.shape[1], 'number')} per word, "
+                    f"`embeddings` have {inputs.x.shape[1]}; they are added."
+                )
         _read_projections(document, inputs)
     else:
         for cell in document.of("W", *PROJECTIONS.values(), "context", "position"):
