@@ -295,7 +295,7 @@ def did_you_mean(came: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def reason_of(problem: Exception) -> str:
+def reason_of(problem: BaseException) -> str:
     """Why a file cannot be read or written, or a service not reached: the system's words in one line.
 
     >>> reason_of(FileNotFoundError(2, "No such file or directory"))

@@ -23,7 +23,7 @@ from regard.errors import OptionError
 from regard.heads import atlas_folder as atlas
 from regard.heads import corpus
 from regard.heads.documents import documents_of
-from regard.heads.exemplars import STRONGEST
+from regard.heads.exemplars import STRONGEST, Exemplars
 from regard.heads.observation import observe
 from regard.heads.statistics import NAMES, measure, repetition
 from regard.heads.sums import FIELDS, UNIT, Estimate, Sums, estimate_mean
@@ -108,6 +108,11 @@ def test_the_sums_are_those_of_all_documents(whole, folder, files):
         integers = total.integers[total.names.index(row["statistic"]), :, row["layer"], row["head"]]
         assert [row[name] for name in FIELDS] == [integer / UNIT for integer in integers]
         assert tuple(row[name] for name in Estimate._fields) == estimate_mean(*integers.tolist())
+
+
+def test_examples_have_the_same_types_where_there_are_none(whole, tmp_path):
+    atlas._write_examples(tmp_path / "none.parquet", Exemplars(2, 4))
+    assert parquet.read_schema(tmp_path / "none.parquet").equals(parquet.read_schema(whole / "examples.parquet"))
 
 
 def test_data_frames_compute_with_the_statistics(whole):
@@ -464,15 +469,22 @@ def test_a_lost_scheduler_is_a_sentence_and_what_is_done_is_kept(tmp_path, whole
     assert contents(tmp_path) == contents(whole)
 
 
-@pytest.mark.parametrize("address", ["xyz", "", "http://host:1", "host:port", "tcp://host", "127.0.0.1:{port}"])
-def test_a_scheduler_that_does_not_answer_is_named(address, monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        *((address, ".+") for address in ("xyz", "", "http://host:1", "host:port", "tcp://host")),
+        ("127.0.0.1:{port}", "connection refused"),
+        ("tcp://127.0.0.1:{port}", "connection refused"),
+    ],
+)
+def test_a_scheduler_that_does_not_answer_is_named_with_the_reason(address, reason, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(atlas, "CONNECT_SECONDS", 0.5)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # no server listens there
         address = address.format(port=unused.getsockname()[1])
         with (
-            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{address}': .+\.\nStart one"),
+            pytest.raises(OptionError, match=rf"No Dask scheduler answers at '{address}': {reason}\.\nStart one"),
             atlas.cluster(address),
         ):
             pass

@@ -154,11 +154,11 @@ BAD = [
     (("lookup",), {"pairs": 0}, "`pairs` is 0"),
     (("lookup",), {"pairs": 8, "length": 20}, "`length` is 20: 8 pairs and their queries take 32"),
     (("lookup",), {"pairs": 80, "vocabulary": 100}, "`vocabulary` is 100; 80 pairs need an even number from 162"),
-    (("copy",), {"pairs": 3}, "The task copy takes length, vocabulary: got an unexpected keyword argument .pairs."),
+    (("copy",), {"pairs": 3}, "The task copy has no option pairs; it takes length, vocabulary"),
     (("sort",), {"length": 64, "vocabulary": 10}, "a length of 64 needs 33"),
     (("induction",), {"length": 200}, "a length of 200 needs 100"),
     (("induction",), {"length": 9}, "`length` is 9; expected an even number"),
-    (("text",), {}, "missing a required argument: .path."),
+    (("text",), {}, "The task text needs path. Give the text file instead of the word text"),
     (("text",), {"path": "absent.txt"}, "There is no file 'absent.txt'"),
 ]
 

@@ -88,7 +88,7 @@ def settings(option: str, pairs: Sequence[str] | None, kinds: Mapping[str, Calla
     for pair in (part.strip() for text in pairs or () for part in text.split(",")):
         name, equals, value = pair.partition("=")
         if name not in kinds or not equals:
-            hint = did_you_mean(name, kinds)
+            hint = "" if name in kinds else did_you_mean(name, kinds)
             raise OptionError(f"{option} {shortened(pair)!r}: expected NAME=VALUE with {', '.join(kinds)}.{hint}")
         if name in values:
             raise OptionError(f"{option} sets {name} twice.")

@@ -280,7 +280,8 @@ def cluster(address: str) -> Iterator[AtlasWorkers]:
                 pool.submit(asyncio.run, greet()).result()
             client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
         except Exception as problem:  # noqa: BLE001 (whatever comes of reading another protocol as Dask's)
-            reason = reason_of(problem) if str(problem) else "what listens there does not greet"
+            cause = _first_cause(problem)  # Dask tries for CONNECT_SECONDS, and its error says only that
+            reason = reason_of(cause) if str(cause) else "what listens there does not greet"
             raise OptionError(
                 f"No Dask scheduler answers at {shown(address)}: {reason}.\n"
                 "Start one with `dask scheduler`, or check the address that it prints, such as tcp://host:8786."
@@ -295,6 +296,12 @@ def cluster(address: str) -> Iterator[AtlasWorkers]:
     finally:
         for logger, level in zip(quiet, levels, strict=True):
             logger.setLevel(level)
+
+
+def _first_cause(problem: BaseException) -> BaseException:
+    while problem.__cause__ is not None:
+        problem = problem.__cause__
+    return problem
 
 
 def _begin_process(threads: int) -> None:
@@ -460,8 +467,9 @@ def _write_examples(path: Path, exemplars: Exemplars) -> None:
     """Examples as Parquet: one row for each link; `links` counts all that its head has in this tenth."""
     pa = _arrow()
     two = pa.list_(pa.int32(), 2)
+    kinds = {"text": pa.string(), "query": two, "key": two}  # of lists; the others are arrays of NumPy's types
     arrays = {
-        name: pa.array(list(column), two if name in ("query", "key") else None)
+        name: pa.array(list(column), kinds[name]) if name in kinds else pa.array(column)
         for name, column in exemplars.columns().items()
     }
     _write_table(path, pa.table(arrays))

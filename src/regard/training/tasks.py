@@ -455,13 +455,12 @@ def task(name: str, **options: Any) -> Task:
             hint = errors.did_you_mean(str(name), TASKS)
             raise errors.OptionError(f"`task` is {name!r}; expected one of {', '.join(TASKS)}, or a text file.{hint}")
         name, options = "text", {"path": name, **options}
-    takes = signature(TASKS[name])
-    try:
-        takes.bind(**options)
-    except TypeError as problem:
-        instead = " Give the text file instead of the word text." if name == "text" else ""
-        names = ", ".join(takes.parameters) or "no options"
-        raise errors.OptionError(f"The task {name} takes {names}: {problem}.{instead}") from None
+    parameters = signature(TASKS[name]).parameters
+    if unknown := [option for option in options if option not in parameters]:
+        takes = ", ".join(parameters) or "no options"
+        raise errors.OptionError(f"The task {name} has no option {', '.join(unknown)}; it takes {takes}.")
+    if name == "text" and "path" not in options:
+        raise errors.OptionError("The task text needs path. Give the text file instead of the word text.")
     for option in ("length", "pairs", "vocabulary"):
         if options.get(option) is not None:
             validate.integer(option, options[option], 1, MOST_TOKENS)

@@ -132,6 +132,11 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", START % '"many"', "is not a number"),
         ("a.json", START % "true", "is not a number"),
         ("a.json", '{"embeddings": [[1, 0], [0]], "scores": [[1]]}', "unequal length"),
+        (
+            "a.json",
+            '{"embeddings": {"a": [1, 0], "b": [0, 1], "c": [1], "d": [1, 1]}, "scores": [[1]]}',
+            "unequal length: 'a' has 2 numbers, 'c' has 1[.]$",
+        ),
         ("a.json", '{"embeddings": [[1, NaN]], "scores": [[1]]}', "not a finite number"),
         ("a.json", '{"embeddings": [[1, null]], "scores": [[1]]}', "is not a number"),
         ("a.json", '{"embeddings": 3, "scores": [[1]]}', "which words|one vector for each word"),
@@ -142,6 +147,11 @@ START = '{"embeddings": [[1, 0], [0, 1]], "scores": [[%s, 0], [0, 1]]}'
         ("a.json", '{"embeddings": {"a": [1]}, "scores": {"b": [1]}}', "not among the words"),
         ("a.json", '{"q": [[1, 2]], "k": [[1]], "scores": [[1]]}', "`k` has head_dim 1, `q` has 2"),
         ("a.json", '{"embeddings": [[1]], "W_q": [[1], [1, 2]], "scores": [[1]]}', "`W_q` has rows of unequal length"),
+        (
+            "a.json",
+            '{"embeddings": [[1, 0]], "positions": [[1]], "scores": [[1]]}',
+            "`positions` have 1 number per word, `embeddings` have 2",
+        ),
         ("a.json", '{"q": [[1]], "k": [[1]], "W": "I", "scores": [[1]]}', "without embeddings"),
         ("a.json", '{"embeddings": [[1]], "divisor": 0, "scores": [[1]]}', "positive number"),
         ("a.json", '{"embeddings": [[1]], "product": "W x", "scores": [[1]]}', "`product` is 'W x'"),

@@ -46,3 +46,17 @@ def test_text_without_numbers_is_refused(tmp_path):
     path.write_text("I did not do it.", encoding="utf-8")
     with pytest.raises(OptionError, match="Write lines such as"):
         check_notes(path)
+
+
+@pytest.mark.parametrize(
+    "heading", ["| Setting | value |", "| Einstellung | Wahl |", "| Settings | |", "| Setting | W_q |"]
+)
+def test_the_values_of_settings_may_stand_below_any_heading(tmp_path, heading):
+    path = tmp_path / "notes.md"
+    embeddings = "| x | 1 | 2 |\n|---|---|---|\n| The | 1 | 0 |\n| cat | 0 | 1 |\n"
+    path.write_text(
+        f"{heading}\n|---|---|\n| mask | causal |\n\n{embeddings}\n"
+        "| weights | The | cat |\n|---|---|---|\n| The | 1 | 0 |\n",
+        encoding="utf-8",
+    )
+    assert check_notes(path).ok

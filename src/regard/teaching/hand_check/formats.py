@@ -47,7 +47,8 @@ from regard.trace.labels import numbered
 HEADINGS = {
     fold(spelling): name
     for name, spellings in {
-        "step": "step|schritt|étape|paso|setting|settings|einstellung|réglage|ajuste",
+        "step": "step|schritt|étape|paso",
+        "setting": "setting|settings|einstellung|réglage|ajuste",
         "row": "row|zeile|ligne|fila",
         "head": "head|kopf|tête|cabeza",
         "query": "query|anfrage|abfrage|requête|consulta",
@@ -341,7 +342,7 @@ def read_grids(grids: Sequence[Grid], document: Document, words: Sequence[str] =
     """Add what all tables hold to the document; captions name the words of their rows, or `words`."""
     labels = [*words]
     for grid in grids:
-        if grid.kinds[0] not in ("step", "row"):
+        if grid.kinds[0] not in ("step", "setting", "row"):
             labels += [row[grid.label_columns - 1] for row in grid.rows if len(row) >= grid.label_columns]
     for grid in grids:
         try:
@@ -365,7 +366,7 @@ def _read_grid(grid: Grid, document: Document, words: Sequence[str]) -> None:
     if grid.heading[0] in HELPERS:
         return
     step = _step_and_head(grid.heading[0])[0]
-    if grid.kinds[0] == "step":
+    if grid.kinds[0] in ("step", "setting"):
         _read_facts(grid, document, words)
     elif grid.kinds[0] == "row":
         for name, matrix in _by_column(grid, 1).items():
@@ -421,6 +422,8 @@ def _query_in(caption: str, words: Collection[str]) -> str | None:
 def _read_facts(grid: Grid, document: Document, words: Sequence[str]) -> None:
     """step · query · key · numbers, and optionally head; the caption may name the query."""
     kinds = grid.kinds
+    if kinds[0] == "setting":  # the column of the values may have any name
+        kinds = ["step", *(kinds[1:] if "numbers" in kinds else ["numbers", *kinds[2:]])][: len(kinds)]
     if "numbers" not in kinds:
         names = ("step", "head", "query", "key", "numbers")
         guess = did_you_mean(grid.heading[-1].casefold(), names)

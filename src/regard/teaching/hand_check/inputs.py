@@ -119,6 +119,11 @@ def inputs_of(document: Document, words: Sequence[str] | None = None) -> Inputs:
             inputs.context = vectors(document, "context", inputs.key_words)[0]
         if document.of("position"):
             inputs.position = vectors(document, "position", inputs.words)[0]
+            if inputs.position.shape != inputs.x.shape:
+                raise ShapeError(
+                    f"{document.source}: `positions` have {count(inputs.position.shape[1], 'number')} per word, "
+                    f"`embeddings` have {inputs.x.shape[1]}; they are added."
+                )
         _read_projections(document, inputs)
     else:
         for cell in document.of("W", *PROJECTIONS.values(), "context", "position"):
@@ -312,10 +317,12 @@ def rows_of(cells: Iterable[Cell], name: str, source: str) -> dict[int | None, d
                 f"{source}: `{name}` is {shown(cell.text)}; expected a list of numbers per row, as in [[1, 0], [0, 1]] "
                 'or {"The": [1, 0, 1, 0], …}.'
             )
-    lengths = {component.length for row in rows.values() for component in row} | {len(row) for row in rows.values()}
-    if len(lengths) > 1:
-        came = "; ".join(f"{_called(label)} has {len(row)}" for (_, label), row in rows.items())
-        raise ShapeError(f"{source}: `{name}` has rows of unequal length: {came}.")
+    for (_, label), row in rows.items():
+        first, first_row = next(iter(rows.items()))
+        length = next(iter(first_row)).length
+        if {len(row), *(component.length for component in row)} != {length}:
+            came = f"{_called(first[1])} has {count(length, 'number')}, {_called(label)} has {len(row)}"
+            raise ShapeError(f"{source}: `{name}` has rows of unequal length: {came}.")
     by_head: dict[int | None, dict[Label, list[float]]] = {}
     for (head, label), row in rows.items():
         by_head.setdefault(head, {})[label] = list(row.values())
