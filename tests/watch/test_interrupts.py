@@ -5,6 +5,7 @@ import copy
 import io
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -130,7 +131,8 @@ def test_tasks_record_their_own_passes():
     async def everything():
         await asyncio.gather(*(read(length) for length in (4, 5, 6, 7)))
 
-    asyncio.run(everything())
+    with ThreadPoolExecutor(1) as thread:  # in this one, Playwright's loop may be running
+        thread.submit(lambda: asyncio.run(everything())).result()
     for length, pair in seen.items():
         for one in pair:
             assert all(len(layer.recorded) == 1 for layer in one)
