@@ -132,8 +132,10 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
         x = left + pitch * number
         parts.append(strip_panel.drawing.at(x - strip_panel.left, above))
         lines = _name_lines(stage.name, strip)
-        for place, name in enumerate(lines, 1 - len(lines)):
-            parts.append(text(name, x + strip / 2, above - 13 + 16 * place, STAGE_NAME, anchor="middle", bold=True))
+        for line_number, name in enumerate(lines, 1 - len(lines)):
+            parts.append(
+                text(name, x + strip / 2, above - 13 + 16 * line_number, STAGE_NAME, anchor="middle", bold=True)
+            )
         if number:
             middle = above + tall / 2
             parts.append(svg.line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))

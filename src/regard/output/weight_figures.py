@@ -365,12 +365,14 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     )
     tall = max(matrix_panel.height for matrix_panel in (first, second, third))
     drawn = []  # each in the middle of the height, its name above it; above the concatenated vectors their heads
-    for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
-        y, heads = 46 + (tall - one.height) / 2, trace.heads if name == "concatenated" else 0
-        parts = [one.drawing.at(0, y - one.top)]
-        parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
-        parts += _brackets(heads, one.left, y, one.width) if heads else []
-        drawn.append(Drawing(one.left + one.width, 46 + tall, tuple(parts)))
+    for shown, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
+        y, heads = 46 + (tall - shown.height) / 2, trace.heads if name == "concatenated" else 0
+        parts = [shown.drawing.at(0, y - shown.top)]
+        parts.append(
+            text(name, shown.left + shown.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True)
+        )
+        parts += _brackets(heads, shown.left, y, shown.width) if heads else []
+        drawn.append(Drawing(shown.left + shown.width, 46 + tall, tuple(parts)))
     top = drawn[0].height - tall
     signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]
     bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")

@@ -158,7 +158,7 @@ def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
     widths = table.widths(LEAST)
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
-        if len(groups[-1]) > 1 and sum(widths[one] for one in groups[-1]) + widths[column] > INNER:
+        if len(groups[-1]) > 1 and sum(widths[first] for first in groups[-1]) + widths[column] > INNER:
             groups.append([0])
         groups[-1].append(column)
     yield from map(table.columns, groups)
@@ -168,7 +168,7 @@ def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
     most = max(1, math.floor(room / (ROW * LEAST)) - 1)
     count = math.ceil(len(table.rows) / most)
     for number in range(count):
-        start, end = (round(len(table.rows) * place / count) for place in (number, number + 1))
+        start, end = (round(len(table.rows) * bound / count) for bound in (number, number + 1))
         marked = table.marked_row
         yield replace(
             table,
@@ -204,8 +204,8 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
         elif isinstance(element, SlideGrid):
             most = room - figures * LEAST_FIGURE
-            fitting = (one for one in TABLE_SIZES if sum(element.widths(one)) <= INNER and element.height(one) <= most)
-            size = next(fitting, LEAST)
+            fits = (size for size in TABLE_SIZES if sum(element.widths(size)) <= INNER and element.height(size) <= most)
+            size = next(fits, LEAST)
             widths, height = element.widths(size), element.height(size)
             placed.append(Placed(element, LEFT, y, sum(widths), height, size, (), tuple(widths)))
             room -= height

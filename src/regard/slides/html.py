@@ -97,9 +97,9 @@ def _components(vector: str) -> str:
     """The numbers of an embedding, which can be changed."""
     numbers = [part for part in vector.split() if part != "…"]
     shown = [
-        f'<span contenteditable="true" role="textbox" aria-label="component {place + 1}" data-component="{place}">'
+        f'<span contenteditable="true" role="textbox" aria-label="component {index + 1}" data-component="{index}">'
         f"{escape(number)}</span>"
-        for place, number in enumerate(numbers)
+        for index, number in enumerate(numbers)
     ]
     return " ".join([*shown, *(["…"] if vector.endswith("…") else [])])
 

@@ -29,5 +29,5 @@ def pdf(deck: Deck) -> bytes:
         instead = "Or write the deck as .html, which needs no further package."
         raise errors.missing_package("PDF", "typst", instead=instead) from problem
     drawn = [slide_svg(slide) for slide in deck.slides]
-    content = {"title": deck.title, "slides": [{"svg": str(one), "alt": one.description} for one in drawn]}
+    content = {"title": deck.title, "slides": [{"svg": str(figure), "alt": figure.description} for figure in drawn]}
     return bytes(typst.compile(TEMPLATE.encode(), sys_inputs={"deck": json.dumps(content)}, format="pdf"))

@@ -83,12 +83,12 @@ def _table(placed: Placed) -> Iterator[str]:
 
 def _described(slide: Slide) -> str:
     """What is on the slide, for screen readers."""
-    said = [slide.title]
+    sentences = [slide.title]
     for element in slide.elements:
         if isinstance(element, SlideText):
-            said += element.paragraphs
+            sentences += element.paragraphs
         elif isinstance(element, Svg):
-            said.append(element.description)
+            sentences.append(element.description)
         else:
-            said += [", ".join(row) for row in (element.headings, *element.rows)]
-    return ". ".join(said)
+            sentences += [", ".join(row) for row in (element.headings, *element.rows)]
+    return ". ".join(sentences)

@@ -160,8 +160,8 @@ def grade_document(exercises: Exercises, task: ExerciseTask, document: Document,
     verdicts = Judge(claims).verdicts()
     by_box: dict[Box, list[Verdict]] = {}
     for verdict in verdicts:
-        place = verdict.place if verdict.step in HEADLESS else (verdict.head, *verdict.place)
-        by_box.setdefault(Box(verdict.step, place), []).append(verdict)
+        index = verdict.place if verdict.step in HEADLESS else (verdict.head, *verdict.place)
+        by_box.setdefault(Box(verdict.step, index), []).append(verdict)
     steps, errors = [], []
     for step in task.steps:
         boxes = task.boxes(step)

@@ -132,10 +132,10 @@ def known_heads(reading: Reading) -> description.HeadRoles | None:
     return {
         "treebank": TREEBANK,
         "source": atlas.source,
-        "labels": [[atlas.name(*place) for place in row] for row in grid],
-        "said": [[atlas.short(*place) for place in row] for row in grid],
+        "labels": [[atlas.name(*cell) for cell in row] for row in grid],
+        "said": [[atlas.short(*cell) for cell in row] for row in grid],
         "relations": [
-            [[[role.relation, role.direction, role.arrow] for role in atlas.roles_of(*place)] for place in row]
+            [[[role.relation, role.direction, role.arrow] for role in atlas.roles_of(*cell)] for cell in row]
             for row in grid
         ],
         "possible": relations.POSSIBLE,

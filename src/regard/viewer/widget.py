@@ -181,18 +181,18 @@ class Others:
             raise errors.OptionError("This reading has been closed: read the text again.")
         return self._open[name]
 
-    def answer(self, kind: str, given: Any, stop: Stop, news: Callable[[dict[str, Any]], None]) -> bytes:
+    def answer(self, kind: str, parameters: Any, stop: Stop, news: Callable[[dict[str, Any]], None]) -> bytes:
         """The frame that answers one of `KINDS`."""
-        given = {} if given is None else given
+        parameters = {} if parameters is None else parameters
         if kind == "models":
             reader = self._first.reader
             return frames.pack({"models": sorted({*models_here(), *([] if reader is None else [reader.name])})})
         if kind == "close":
-            self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
+            self._open.pop(str(params.parameters(parameters, ("reading",)).get("reading")), None)
             return frames.pack({})
-        given = params.parameters(given, ("text", "model", *(params.GENERATION if kind == "generate" else ())))
-        text = params.text("text", given.get("text"))
-        model = self._model(given.get("model"))
+        values = params.parameters(parameters, ("text", "model", *(params.GENERATION if kind == "generate" else ())))
+        text = params.text("text", values.get("text"))
+        model = self._model(values.get("model"))
         if kind == "read":
             return self._open_reading(model.read(text, on_layer=lambda _done, _of: stop()))
         written: list[str] = []
@@ -201,7 +201,7 @@ class Others:
             written.append(piece)
             news({"text": "".join(written), "progress": len(written) / tokens})
 
-        tokens, sampling = params.generation(given)
+        tokens, sampling = params.generation(values)
         return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
     def _open_reading(self, reading: Any) -> bytes:
