@@ -8,10 +8,15 @@ from html import escape
 from importlib.resources import files
 
 
+def sheet(*path: str) -> str:
+    """A style sheet of the package."""
+    return files("regard").joinpath(*path).read_text(encoding="utf-8")
+
+
 @lru_cache
 def style() -> str:
     """The style sheet of header and footer, which the viewer's pages have among theirs."""
-    return files("regard").joinpath("web", "page", "family.css").read_text(encoding="utf-8")
+    return sheet("web", "page", "family.css")
 
 
 def header(links: Mapping[str, str], current: str = "") -> str:

@@ -585,7 +585,7 @@ def blocks(lecture: Lecture) -> Iterator[Slide]:
         ("decoder: cross-attention", "what is written so far", "the encoder's output", "none"),
     )
     table = SlideGrid(("part", "queries from", "keys and values from", "mask"), rows, "llll")
-    yield slide("Encoder and decoder: which words attend to which", table)
+    yield slide("Encoder and decoder: what attends to what", table)
     self_weights, cross = (np.asarray(trace["weight"])[0] for trace in lesson.traces)
     for name, array, keys, meaning in (
         ("Masked: nothing from the future", self_weights, target, "A word sees itself and the words before it."),

@@ -1,7 +1,8 @@
-"""A slide as a figure: title, text, tables and pictures in one SVG of 960 × 540."""
+"""A slide as a figure: title, text, tables and pictures in one SVG of 960 × 540; and a deck of them as PDF."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg, group, least_size, line, rectangle, text
-from regard.slides.deck import HEIGHT, INNER, LEAST, LEFT, PADDING, TITLE, WIDTH, Placed, Slide, SlideText, place
+from regard.output.typst_pages import typeset
+from regard.slides.deck import HEIGHT, INNER, LEAST, LEFT, PADDING, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
 from regard.slides.runs import cells
 
 # typst sets a whole line in the font that has its rarest character, so indices and ᵀ are drawn as small letters.
@@ -26,6 +28,14 @@ def slide_svg(slide: Slide) -> Svg:
             *(part for placed in place(slide) for part in _element(placed)),
         ]
     return Svg(WIDTH, HEIGHT, slide.title, _described(slide), tuple(parts))
+
+
+def pdf(deck: Deck) -> bytes:
+    """The deck as the content of a PDF file, one page per slide; needs the package typst."""
+    drawn = [slide_svg(slide) for slide in deck.slides]
+    content = {"title": deck.title, "slides": [{"svg": str(figure), "alt": figure.description} for figure in drawn]}
+    instead = "Or write the deck as .html, which needs no further package."
+    return typeset("PDF", "deck", {"deck": json.dumps(content)}, instead, format="pdf")
 
 
 def _line(content: str, x: float, y: float, size: float, **options: Any) -> str:
