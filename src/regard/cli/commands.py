@@ -31,7 +31,6 @@ from regard.cli.outputs import Output
 
 _PARAMETER = re.compile(r"^(\w+)(?: (\S.*?))? {2,}(\S.*(?:\n {4,}\S.*)*)", re.MULTILINE)
 
-
 Function = Callable[..., None]
 
 

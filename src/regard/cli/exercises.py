@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
+from regard.cli.exit_codes import FOUND_SOMETHING
 from regard.cli.options import Folder, Seed
 from regard.errors import OptionError
 from regard.output.exercise_sheets import FORMATS, write_exercises, write_grades
@@ -20,7 +21,6 @@ from regard.teaching.hand_check.check import DECIMALS, Check, Verdict, check_not
 from regard.teaching.hand_check.notation import SPELLING_OF
 
 SHORTENED = ("follows", "too few decimals")  # verdicts of which one reason per step is printed
-SOMETHING_WRONG = 1  # exit code
 
 
 def exercise(
@@ -102,7 +102,7 @@ def check(
     is_listed = full or any(verdict.kind != "missing" for verdict in check_result.slips)
     terminal.show([_table(check_result, full)] if is_listed else [check_result.summary(), *_missing(check_result)])
     if not check_result.ok:
-        raise typer.Exit(SOMETHING_WRONG)
+        raise typer.Exit(FOUND_SOMETHING)
 
 
 def _table(found: Check, full: bool) -> Table:

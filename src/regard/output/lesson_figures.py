@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from regard import errors
+from regard import arrays, errors
 from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
 from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
@@ -16,7 +16,6 @@ from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, r
 from regard.output.weight_figures import head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, BlockStage
-from regard.teaching.convolution import filter_terms
 from regard.teaching.lookup import Lookup, said
 from regard.teaching.positions import PositionLesson
 
@@ -163,7 +162,6 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
 
 
 def _word_row() -> float:
-    """The height of a word's row."""
     return max(room(WORD_ROW), least_type(WORD_SIZE) * 1.25)
 
 
@@ -397,6 +395,35 @@ def heads_and_filters(
         response = printed_number(responses[best], 2)
         captions.append(f"Filter {number} responds most at {printable(labels[best])}, {response}.")
     return framed("Heads are to attention what filters are to a convolution", [], body, " ".join(captions), gap=10)
+
+
+def filter_terms(signal: Any, filters: Any) -> Numbers:
+    """What word j adds to a filter's response at word i, (filter, i, j): filter[j − i + reach] · x_j, 0 out of reach.
+
+    signal (word, d_model) and filters (filter, tap, d_model), an odd number of taps; the sums over j are the responses
+    of a convolution that keeps the length, with zeros around the sentence.
+
+    >>> filter_terms([[1.0], [2.0], [3.0]], [[[1.0], [0.0], [-1.0]]])[0]
+    array([[ 0., -2.,  0.],
+           [ 1.,  0., -3.],
+           [ 0.,  2.,  0.]])
+    """
+    signal, filters = (np.asarray(arrays.numpy_of(part), np.float64) for part in (signal, filters))
+    if signal.ndim != 2 or filters.ndim != 3 or signal.shape[1] != filters.shape[2] or filters.shape[1] % 2 == 0:
+        raise errors.ShapeError(
+            f"`signal` has shape {signal.shape}, `filters` have {filters.shape}; expected (word, d_model) and "
+            "(filter, tap, d_model) with an odd number of taps.\nPyTorch's Conv1d keeps "
+            "(filter, d_model, tap): swap its last two axes."
+        )
+    words, reach = len(signal), filters.shape[1] // 2
+    products = np.einsum("ftd,jd->ftj", filters, signal)  # filter, tap, word
+    terms = np.zeros((len(filters), words, words))
+    for tap in range(filters.shape[1]):
+        for j in range(words):
+            i = j - tap + reach
+            if 0 <= i < words:
+                terms[:, i, j] = products[:, tap, j]
+    return terms
 
 
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:

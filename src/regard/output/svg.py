@@ -113,7 +113,6 @@ class Drawing:
     parts: tuple[str, ...]
 
     def at(self, x: float, y: float) -> str:
-        """The drawing moved to (x, y)."""
         return group(self.parts, x, y)
 
 
@@ -158,7 +157,6 @@ def rectangle(
 
 
 def line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, dashes: str = "") -> str:
-    """A straight line."""
     return path(f"M{_short(x1)} {_short(y1)}L{_short(x2)} {_short(y2)}", stroke, width, dashes=dashes)
 
 
@@ -363,7 +361,6 @@ def _padded(figure: Svg, ratio: float) -> Svg:
 
 
 def below(drawings: Sequence[Drawing], gap: float = 0) -> Drawing:
-    """Drawings one below the other."""
     return grid(drawings, 1, gap)
 
 
@@ -389,13 +386,11 @@ def grid(drawings: Sequence[Drawing], across: int, gap: float = 0) -> Drawing:
 
 
 def named(drawing: Drawing, name: str, size: float = 13, room: float = 24) -> Drawing:
-    """A drawing with its name above it."""
     width = max(drawing.width, widest([name], size, bold=True))
     return Drawing(width, drawing.height + room, (text(name, 0, 8, size, bold=True), drawing.at(0, room)))
 
 
 def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
-    """The width of the widest of several texts."""
     return max((text_width(printable(content), least_type(size), bold) for content in texts), default=0.0)
 
 

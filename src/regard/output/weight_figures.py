@@ -80,7 +80,6 @@ def weights_of(
 
 
 def head_count(subject: Any) -> int:
-    """The number of heads."""
     if isinstance(subject, Trace):
         return subject.heads
     shape = subject.shape if hasattr(subject, "shape") else np.shape(subject)
@@ -254,7 +253,6 @@ class Shapes:
 
     @property
     def note(self) -> str:
-        """What follows the heads, in words."""
         return (
             f"Each head gives every word a vector, Σ weight · v. The vectors of the {self.heads} heads are "
             f"concatenated ({self.tokens} × {self.joined}) and multiplied by W_O ({self.joined} × {self.out}), which "

@@ -10,8 +10,22 @@ from string import Template
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
-from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
-from regard.slides.runs import cells, runs
+from regard.slides.deck import (
+    HEIGHT,
+    LEFT,
+    LINE,
+    PADDING,
+    ROW,
+    TITLE,
+    WIDTH,
+    Deck,
+    Placed,
+    Slide,
+    SlideText,
+    cells,
+    place,
+    runs,
+)
 
 IN_CSS: dict[str, object] = {
     "WIDTH": WIDTH, "HEIGHT": HEIGHT, "LEFT": LEFT, "TITLE": TITLE, "PADDING": PADDING,

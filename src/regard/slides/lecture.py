@@ -61,7 +61,6 @@ class Lecture:
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """The words of the sentence."""
         return words_of(self.text)
 
     @property
@@ -112,7 +111,6 @@ class Lecture:
 
     @property
     def quoted(self) -> str:
-        """The sentence as an argument in a shell."""
         return quoted(self.text)
 
     def steps_command(self, options: str = "") -> str:
@@ -239,7 +237,6 @@ def sentence_elements(
 
 
 def read(name: str, text: str) -> Reading:
-    """A text as read by a model."""
     return model(name).read(text)
 
 
@@ -249,7 +246,6 @@ def remark(*paragraphs: str) -> SlideText:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """A number as it is printed on slides."""
     return printed_number(float(value), digits)
 
 

@@ -11,8 +11,21 @@ from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg, group, least_size, line, rectangle, text
 from regard.output.typst_pages import typeset
-from regard.slides.deck import HEIGHT, INNER, LEAST, LEFT, PADDING, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
-from regard.slides.runs import cells
+from regard.slides.deck import (
+    HEIGHT,
+    INNER,
+    LEAST,
+    LEFT,
+    PADDING,
+    TITLE,
+    WIDTH,
+    Deck,
+    Placed,
+    Slide,
+    SlideText,
+    cells,
+    place,
+)
 
 # typst sets a whole line in the font that has its rarest character, so indices and ᵀ are drawn as small letters.
 INDEX, SUBSCRIPTS = re.compile("(?<=[A-Za-z])[₀-₉]+"), str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")

@@ -41,7 +41,6 @@ class Workers:
 
     @property
     def busy(self) -> int:
-        """Number of requests computing or waiting."""
         return len(self._tokens)
 
     async def answer(self, work: Callable[[CancelToken], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
@@ -66,7 +65,6 @@ class Workers:
             future.add_done_callback(lambda done: self._settle(token, done))
 
     def close(self) -> None:
-        """Cancel everything."""
         for token in list(self._tokens):
             token.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -126,12 +124,10 @@ class Job:
             self._loop.call_soon_threadsafe(self._news.set)
 
     def cancel(self) -> None:
-        """Cancel the job."""
         self.token.set()
         self._change(state="cancelled", message="Cancelled.")
 
     def run(self, work: Callable[[Job], dict[str, Any]]) -> None:
-        """Run the work on this thread."""
         try:
             self.tell(state="running")
             result = work(self)
@@ -162,7 +158,6 @@ class Job:
         self.asked = time.monotonic() - UNATTENDED + LEFT
 
     def status(self) -> dict[str, Any]:
-        """The status, ready for JSON."""
         with self._lock:
             report = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
             if self.text is not None:
@@ -181,7 +176,6 @@ class Jobs:
 
     @property
     def running(self) -> int:
-        """Number of jobs that have not ended."""
         return sum(not job.is_over for job in self._jobs.values())
 
     def start(self, work: Callable[[Job], dict[str, Any]]) -> Job:
@@ -199,7 +193,6 @@ class Jobs:
         self._threads.submit(work)
 
     def get(self, name: str) -> Job:
-        """A job by name."""
         if name not in self._jobs:
             raise Refused(404, "There is no such job.")
         return self._jobs[name]
@@ -215,7 +208,6 @@ class Jobs:
             del self._jobs[name]
 
     def close(self) -> None:
-        """Cancel all jobs."""
         for job in self._jobs.values():
             job.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -144,7 +144,6 @@ class Studio:
                 await asyncio.to_thread(release)  # the free list of large arrays holds up to 512 MB of closed readings
 
     def close(self) -> None:
-        """Cancel all work."""
         self.jobs.close()
         self.workers.close()
 
@@ -536,7 +535,6 @@ class RecentItems(Generic[T]):
         return name
 
     def get(self, name: str) -> T:
-        """An item by its name."""
         with self._lock:
             if name not in self._items:
                 raise Refused(404, self._missing)
@@ -544,7 +542,6 @@ class RecentItems(Generic[T]):
             return self._items[name]
 
     def remove(self, name: str) -> None:
-        """Close an item."""
         with self._lock:
             if name not in self._kept:
                 self._close(name)

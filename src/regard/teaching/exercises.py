@@ -184,7 +184,6 @@ class ExerciseTask:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps to calculate."""
         return TOPICS[self.topic].steps
 
     @cached_property
@@ -213,7 +212,6 @@ class ExerciseTask:
         return is_pair and visible is not None and box.step != "masked" and not visible[box.index[1:3]]
 
     def number(self, box: Box) -> float:
-        """What belongs into a box."""
         return float(self.solution[box.step][box.index])
 
     def sheet(self, *, solved: bool = False) -> Sheet:
@@ -438,7 +436,6 @@ def read_students(path: str | Path) -> list[str]:
 
 
 def read_key(path: str | Path) -> Exercises:
-    """The exercises of a task file."""
     name = Path(path).name
     written = input_file.read(path)
     try:

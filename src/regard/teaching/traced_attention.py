@@ -64,7 +64,6 @@ class Traced:
 
     @property
     def heads(self) -> int:
-        """The number of heads."""
         return self.inputs.heads
 
     def explain(self, query: Any = None) -> Trace:
@@ -77,7 +76,6 @@ class Traced:
         return replace(trace, steps=steps, origin=replace(trace.origin, product=self.inputs.product))
 
     def whole(self) -> Trace:
-        """All steps of all queries."""
         try:
             return self.explain()
         except TooLarge:

@@ -63,7 +63,6 @@ class MapRequest:
 
     @property
     def weights(self) -> int:
-        """Number of weights in the region."""
         return (self.rows[1] - self.rows[0]) * (self.columns[1] - self.columns[0])
 
 
@@ -130,7 +129,6 @@ class Head:
 
     @property
     def bytes(self) -> int:
-        """Memory used by this head."""
         return self._state.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self.cells.values())
 
     def is_quick(self, rows: tuple[int, int]) -> bool:

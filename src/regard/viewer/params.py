@@ -64,7 +64,6 @@ def word(name: str, given: Any, known: Sequence[str]) -> str:
 
 
 def switch(name: str, given: Any, usual: bool) -> bool:
-    """A boolean."""
     if given is None:
         return usual
     if not isinstance(given, bool):

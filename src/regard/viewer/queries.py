@@ -120,7 +120,6 @@ class Answers:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what is shown."""
         return self.reading.nbytes
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
@@ -338,13 +337,11 @@ class LookupAnswers:
         self._embedder = embedder
 
     def description(self) -> Description:
-        """The `describe` answer, ready for JSON."""
         description = describe_lookup(self._lookup)
         description["has"] += ["meaning"] if self._embedder.is_here() else []
         return description
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
-        """The frame that answers a query."""
         names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
         values = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
         stop()

@@ -81,7 +81,6 @@ def _show_still(subject: Any, name: str) -> None:
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return hasattr(running, "kernel")
@@ -103,7 +102,6 @@ class Conversation:
         self._worker = ThreadPoolExecutor(1, "regard-widget")
 
     def receive(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
-        """A message from the page."""
         if not isinstance(content, dict):
             return
         if "cancel" in content:
@@ -124,7 +122,6 @@ class Conversation:
             self._worker.submit(self._answer, name, content)
 
     def close(self) -> None:
-        """Cancel all queries."""
         with self._lock:
             self._waiting.clear()
         self._worker.shutdown(wait=False, cancel_futures=True)

@@ -111,7 +111,6 @@ class Check:
         return tuple(verdict for verdict in self.verdicts if verdict.is_slip)
 
     def of_kind(self, kind: Kind) -> tuple[Verdict, ...]:
-        """The verdicts of one kind."""
         return tuple(verdict for verdict in self.verdicts if verdict.kind == kind)
 
     def summary(self) -> str:
@@ -362,7 +361,6 @@ class Judge:
         return ""
 
     def _right(self, claim: Claim, value: float) -> str:
-        """The right calculation."""
         way = ways_to(claim.step, self.exact)[-1]
         return way.write(claim.index, [self.exact[name] for name in way.needs], value)
 

@@ -106,7 +106,6 @@ def read(notes: str | Path | Mapping[str, Any], words: Sequence[str] = (), *, le
 
 
 def empty(source: str) -> OptionError:
-    """A file or dictionary without content."""
     return OptionError(f"{source} is empty.\nNotes hold embeddings, or q, k and v, and the numbers calculated by hand.")
 
 
@@ -399,7 +398,6 @@ def _step_and_head(name: str) -> tuple[str | None, int | None]:
 
 
 def _head_in(caption: str) -> int | None:
-    """The head that a caption names."""
     heads = HEAD.findall(caption)
     return int(heads[-1][:9]) if heads else None
 

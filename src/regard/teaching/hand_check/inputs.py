@@ -292,7 +292,6 @@ def _of_all_heads(cell: Cell, heads: int) -> Cell:
 
 
 def no_head(where: str, head: int | None, heads: int) -> OptionError:
-    """A head that is not there."""
     return OptionError(f"{where}: there is no head {head}: there are {heads}, counted from 0.")
 
 

@@ -183,7 +183,6 @@ def written(raw: Any, where: str, least: int = 0, *, may_be_masked: bool = False
 
 
 def is_blank(cell: Any) -> bool:
-    """Whether a cell holds no number."""
     return cell is None or (isinstance(cell, str) and cell.strip(DECORATION) in BLANK)
 
 
@@ -258,7 +257,6 @@ def exactly(value: float, number: Written) -> str:
 
 
 def not_a_number(where: str, raw: object) -> OptionError:
-    """Something else where a number is expected."""
     what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
     return OptionError(f"{where}: {shown(raw)} is {what}; expected one such as 0.5 or −2.")
 
