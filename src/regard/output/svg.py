@@ -177,10 +177,9 @@ def curve(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float 
     return path(f"M{_short(x1)} {_short(y1)}C{numbers}", stroke, width, opacity=opacity)
 
 
-def arrow_head(x: float, y: float, fill: str, size: float = 6) -> str:
+def arrow_head(x: float, y: float, fill: str) -> str:
     """An arrow head with its tip at (x, y), pointing right."""
-    half = size * 0.6
-    return path(f"M{_short(x)} {_short(y)}l{_short(-size)} {_short(-half)}v{_short(2 * half)}z", fill=fill)
+    return path(f"M{_short(x)} {_short(y)}l-6 -3.6v7.2z", fill=fill)
 
 
 def group(parts: Iterable[str], x: float = 0, y: float = 0) -> str:

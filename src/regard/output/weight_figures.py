@@ -127,17 +127,23 @@ def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
     array = weights.array
     if max(array.shape) <= most:
         return weights
-    edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
-    sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
-    covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
+    rows, columns = (np.linspace(0, count, min(count, most) + 1).astype(int) for count in array.shape)
     return replace(
         weights,
-        array=sums / np.outer(*covered),
-        query_words=tuple(weights.query_words[index] for index in edges[0]),
-        key_words=tuple(weights.key_words[index] for index in edges[1]),
+        array=pool_matrix(array, rows, columns),
+        query_words=tuple(weights.query_words[index] for index in rows[:-1]),
+        key_words=tuple(weights.key_words[index] for index in columns[:-1]),
         hidden=None,
         pooled=f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
     )
+
+
+def pool_matrix(matrix: Numbers, rows: Any, columns: Any, pool: str = "mean") -> Numbers:
+    """The means or largest weights of cells of a whole matrix, by the edges of their rows and columns."""
+    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
+    reduce = np.maximum if pool == "max" else np.add
+    reduced: Numbers = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
+    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
 
 
 def _worded(

@@ -45,6 +45,7 @@ from regard.slides.lecture import (
     weights_of_word,
 )
 from regard.teaching.block import block_lesson
+from regard.teaching.hand_check.calculation import softmax
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
 from regard.teaching.recorded import recorded
@@ -322,7 +323,7 @@ def root(lecture: Lecture) -> Iterator[Slide]:
     scores = np.array(examples.named("softmax").content["scores"], np.float64)
     rows = []
     for name, logits in (("scores", scores), ("÷ √4 = 2", scores / 2)):
-        weights = _softmax(logits)
+        weights = softmax(logits)
         printed = (" and ".join(number(part, digits) for part in pair) for pair, digits in ((logits, 0), (weights, 2)))
         rows.append((name, *printed, number(float(weights[0] * weights[1]))))
     headings = "", "two scores", "softmax", "gradient p₁ · p₂"
@@ -342,11 +343,6 @@ def root(lecture: Lecture) -> Iterator[Slide]:
         curves = lesson.curve(field, "1"), lesson.curve(field, "√d_k")
         cells = [(str(size), *(number(curve[at], 4) for curve in curves)) for at, size in enumerate(lesson.sizes)]
         yield slide(name, SlideGrid(("d_k", "divided by 1", "divided by √d_k"), cells), remark(what, lesson.setting))
-
-
-def _softmax(logits: Any) -> Any:
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()
 
 
 def positions(lecture: Lecture) -> Iterator[Slide]:
@@ -602,7 +598,7 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     target = 2.0
     q, k = x[0] @ w_q, x @ w_k
     scaled = k @ q / np.sqrt(2)
-    weights = _softmax(scaled)
+    weights = softmax(scaled)
     output = float(weights @ values)
     by_output = output - target
     by_weights = by_output * values
@@ -625,11 +621,11 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     both = SlideGrid(("forward", "number", "backward", "gradient"), rows, "lrlr")
     says = remark("x₁ = 1 0, x₂ = 0 2; W_Q = W_K = I; v = 1 and 3; the target is 2.")
     yield slide("Learning, 1: one query forward", both.columns((0, 1)), says)
-    softmax = remark("Through the softmax: ∂L/∂scaled = a · (∂L/∂a − Σ a · ∂L/∂a), for each key.")
+    backward = remark("Through the softmax: ∂L/∂scaled = a · (∂L/∂a − Σ a · ∂L/∂a), for each key.")
     for first in range(len(rows) - 2, -1, -1):
         rows_so_far = [row if row_index >= first else (*row[:2], "", "") for row_index, row in enumerate(rows)]
         grid = replace(both, rows=rows_so_far, marked_row=first)
-        below = [softmax] if rows[first][2] == "∂L/∂scaled" else []
+        below = [backward] if rows[first][2] == "∂L/∂scaled" else []
         yield slide("Learning, 2: the gradient, from the loss back", grid, *below)
     step = 0.5
     gradients = [(name, *(vector(row, 2) for row in by)) for name, by in zip(names, (by_w_q, by_w_k), strict=True)]

@@ -191,11 +191,10 @@ class Studio:
             job.tell(message=f"Loading {name}.")
             self.library.model(name)
             job.tell(message=f"{name} is reading {len(text):,} characters.", progress=0.0)
-            return (
-                self._open_reading(self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))) | stored
-            )
+            reading = self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))
+            return self._open_reading(reading) | stored
 
-        return _reply({"job": self.jobs.start(long_work).name, **stored}, 202)
+        return self._start_job(long_work, **stored)
 
     def _reading_of(self, name: str, text: str, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         """The text as a model reads it; a refusal says how much it would read, and which models read more."""
@@ -229,7 +228,7 @@ class Studio:
             self.library.fetch(name, report)
             return {"model": name}
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _generate(self, request: Request) -> Response:
         question = await _json(request, ("text", "model", *params.GENERATION))
@@ -253,7 +252,7 @@ class Studio:
             job.tell(message=f"{name} is reading the prompt.", text="")
             return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _open(self, request: Request) -> Response:
         """A file: a saved reading is recognised by its header, anything else is a text."""
@@ -326,12 +325,15 @@ class Studio:
             film = training.run(task, lambda message, progress: job.tell(message=message, progress=progress))
             return {"film": self.films.put(film)}
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _film(self, request: Request) -> Response:
         return Response(self.films.get(request.path_params["film"]), media_type=FRAME)
 
     # Jobs
+
+    def _start_job(self, work: Callable[[Job], dict[str, Any]], **more: str) -> Response:
+        return _reply({"job": self.jobs.start(work).name, **more}, 202)
 
     async def _job(self, request: Request) -> Response:
         job = self.jobs.get(request.path_params["job"])

@@ -253,10 +253,6 @@ class ExerciseTask:
             caption = "Given: the mask, 1 where a query may see a key"
             yield _matrix_block(caption, "mask", labels["query"], visible, labels["key"])
 
-    @property
-    def _query_word(self) -> str:
-        return self.inputs.labels["query"][self.query or 0]
-
     def _name(self, step: str, head: int) -> str:
         return HEADINGS[step] + (f", head {head}" if self.inputs.heads > 1 and step not in HEADLESS else "")
 
@@ -288,7 +284,7 @@ class ExerciseTask:
             heading += components if step == "weighted_value" else [HEADINGS[step]]
             for box in self.boxes(step):
                 rows[box.index[2]].append(box)
-        return Block(f"Query {self._query_word}", tuple(heading), tuple(map(tuple, rows)))
+        return Block(f"Query {self.inputs.labels['query'][self.query or 0]}", tuple(heading), tuple(map(tuple, rows)))
 
     def _formula(self, step: str) -> str:
         if step not in PROJECTIONS:

@@ -20,6 +20,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.output.weight_figures import pool_matrix
 from regard.reading import Reading, links
 from regard.reading.reader import Reader
 from regard.reading.weights import mean_over_heads, rollout, value_grams
@@ -442,14 +443,6 @@ def over_layers(reading: Reading, measure: str) -> Floats:
         return rollout(attentions)
     mean: Floats = np.mean([mean_over_heads(attention) for attention in attentions], axis=0)
     return mean
-
-
-def pool_matrix(matrix: Floats, rows: Any, columns: Any, pool: str) -> Floats:
-    """Cells of a whole matrix, by the edges of their rows and columns."""
-    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
-    reduce = np.maximum if pool == "max" else np.add
-    reduced: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
-    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
 
 
 # Queries, keys and values of one head, the steps after attention, and look-ups

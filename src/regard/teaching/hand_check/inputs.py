@@ -128,10 +128,12 @@ def inputs_of(document: Document, words: Sequence[str] | None = None) -> Inputs:
             )
         _read_parts(document, inputs)
     if document.of("W_O"):
-        value = inputs.matrices.get(
-            "W_v", np.concatenate(inputs.parts["value"], 1) if "value" in inputs.parts else None
-        )
-        _read_matrix(document, inputs, "W_O", None if value is None else value.shape[1], "the concatenated heads have")
+        size = None
+        if "W_v" in inputs.matrices:
+            size = inputs.matrices["W_v"].shape[1]
+        elif "value" in inputs.parts:
+            size = inputs.heads * inputs.parts["value"].shape[-1]
+        _read_matrix(document, inputs, "W_O", size, "the concatenated heads have")
     if document.of("output_gradient"):
         inputs.output_gradient = np.repeat(vectors(document, "output_gradient", inputs.words), inputs.heads, axis=0)
     inputs.mask, inputs.mask_text = _mask(settings.get("mask"), inputs)
@@ -485,13 +487,9 @@ def _mask(setting: Any, inputs: Inputs) -> tuple[Mask | None, str]:
 
 
 def _mask_number(cell: Any) -> float:
-    return (
-        0.0
-        if is_blank(cell)
-        else float(cell)
-        if isinstance(cell, bool)
-        else written(cell, "mask", may_be_masked=True).value
-    )
+    if is_blank(cell):
+        return 0.0
+    return float(cell) if isinstance(cell, bool) else written(cell, "mask", may_be_masked=True).value
 
 
 def check_positions(mask: Mask, queries: int, keys: int) -> None:

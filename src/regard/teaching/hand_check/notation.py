@@ -55,8 +55,8 @@ NAMES = {
         "poids|peso|pesos|wahrscheinlichkeit|probabilité|probabilidad"),
     "weighted_value": ("query key value_dim", "weighted values|weighted value|softmaxxv|gewichteter wert|"
         "gewichtete werte|valeur pondérée|valeurs pondérées|valor ponderado|valores ponderados"),
-    "output": ("query value_dim", "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"
-        "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"),
+    "output": ("query value_dim", "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|"
+        "suma"),
     "weight_gradient": ("query key", "dl/dw|dl/dweight|weight gradients|weight gradient"),
     "mean_gradient": ("query", "mean gradient|mean|weighted mean|σ w×dl/dw|mittelwert|moyenne|media"),
     "scaled_gradient": ("query key", "dl/ds|dl/dscaled|scaled gradients|scaled gradient|softmax gradient"),
