@@ -105,18 +105,18 @@ def check(
         raise typer.Exit(FOUND_SOMETHING)
 
 
-def _table(found: Check, full: bool) -> Table:
+def _table(checked: Check, full: bool) -> Table:
     """The verdicts, with their reasons below: these are too long for a column."""
-    table = found.table(slips_only=not full)
+    table = checked.table(slips_only=not full)
     rows = tuple(row[:-1] for row in table.rows if full or row[3] != "missing")
-    slips = [verdict for verdict in found.slips if verdict.kind != "missing"]
-    notes = (*_reasons(slips, full), *([] if full else _missing(found)), *table.notes)
+    slips = [verdict for verdict in checked.slips if verdict.kind != "missing"]
+    notes = (*_reasons(slips, full), *([] if full else _missing(checked)), *table.notes)
     return replace(table, columns=table.columns[:-1], rows=rows, notes=notes)
 
 
-def _missing(found: Check) -> list[str]:
+def _missing(checked: Check) -> list[str]:
     """A line that counts the missing answers of each step."""
-    steps = Counter(verdict.step for verdict in found.of_kind("missing"))
+    steps = Counter(verdict.step for verdict in checked.of_kind("missing"))
     if not steps:
         return []
     counts = ", ".join(f"{times} in {SPELLING_OF[step]}" for step, times in steps.items())

@@ -42,7 +42,7 @@ def header(links: Mapping[str, str], current: str = "") -> str:
     return f'<header><nav class="regard-site" aria-label="Site">{name}{pages}</nav></header>\n'
 
 
-def footer(said: str, links: Mapping[str, str] | None = None) -> str:
+def footer(sentence: str, links: Mapping[str, str] | None = None) -> str:
     """Where to go next: a sentence, and links where there are some."""
     anchors = "".join(f' <a href="{escape(address)}">{escape(label)}</a>' for label, address in (links or {}).items())
-    return f'<footer class="regard-next"><p><strong>Next</strong> {escape(said)}{anchors}</p></footer>\n'
+    return f'<footer class="regard-next"><p><strong>Next</strong> {escape(sentence)}{anchors}</p></footer>\n'

@@ -86,12 +86,12 @@ def head_count(subject: Any) -> int:
     return int(shape[-3]) if len(shape) > 2 else 1
 
 
-def numbers_of(name: str, given: Any) -> Numbers:
+def numbers_of(name: str, array: Any) -> Numbers:
     """Any array as a NumPy array in float64."""
     try:
-        return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
+        return np.asarray(arrays.numpy_of(array) if hasattr(array, "dtype") else array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise errors.not_an_array(name, given) from None
+        raise errors.not_an_array(name, array) from None
 
 
 def _of_attention(

@@ -52,19 +52,19 @@ def pdf(deck: Deck) -> bytes:
 
 
 def _line(content: str, x: float, y: float, size: float, **options: Any) -> str:
-    content = INDEX.sub(lambda found: "_" + found[0].translate(SUBSCRIPTS), printable(content))
+    content = INDEX.sub(lambda match: "_" + match[0].translate(SUBSCRIPTS), printable(content))
     return _raise_t(text(content, x, y, size, **options))
 
 
 def _raise_t(part: str) -> str:
     """ᵀ as a raised T, in a part with lines of text."""
 
-    def raised(found: re.Match[str]) -> str:
-        size, after_index = float(found[2]), found[3]
+    def raised(match: re.Match[str]) -> str:
+        size, after_index = float(match[2]), match[3]
         up = float(after_index or 0) - size * 0.3  # of two dy for one character only the inner one counts
-        rest = f'<tspan dy="{size * 0.3:.2f}">{found[4]}{"" if after_index else "</tspan>"}'
+        rest = f'<tspan dy="{size * 0.3:.2f}">{match[4]}{"" if after_index else "</tspan>"}'
         small = max(size * 0.7, LEAST if size >= LEAST else 0.0)
-        return f'{found[1]}<tspan dy="{up:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
+        return f'{match[1]}<tspan dy="{up:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
 
     while (changed := TRANSPOSED.sub(raised, part)) != part:
         part = changed

@@ -98,7 +98,7 @@ class Job:
         self.text: str | None = None
         self.result: dict[str, Any] = {}
         self.token = CancelToken()
-        self.asked = time.monotonic()
+        self.last_asked = time.monotonic()
         self._loop = loop
         self._news = asyncio.Event()
         self._lock = threading.Lock()
@@ -150,12 +150,12 @@ class Job:
                 await asyncio.wait_for(self._news.wait(), left)
             except TimeoutError:
                 break
-        self.asked = time.monotonic()
+        self.last_asked = time.monotonic()
         return self.status()
 
     def client_left(self) -> None:
         """The client disconnected; a reloaded page asks again soon."""
-        self.asked = time.monotonic() - UNATTENDED + LEFT
+        self.last_asked = time.monotonic() - UNATTENDED + LEFT
 
     def status(self) -> dict[str, Any]:
         with self._lock:
@@ -201,7 +201,7 @@ class Jobs:
         """Cancel unattended jobs and forget old ones."""
         now = time.monotonic() if now is None else now
         for job in self._jobs.values():
-            if not job.is_over and now - job.asked > UNATTENDED:
+            if not job.is_over and now - job.last_asked > UNATTENDED:
                 job.cancel()
         over = [name for name, job in self._jobs.items() if job.is_over]
         for name in over[: max(0, len(over) - KEPT_JOBS)]:

@@ -133,9 +133,9 @@ class Conversation:
             if name not in self._waiting:
                 raise QueryCancelled
 
-        def news(said: dict[str, Any]) -> None:
+        def news(status: dict[str, Any]) -> None:
             stop()
-            self._reply({"id": name, "news": said})
+            self._reply({"id": name, "news": status})
 
         try:
             if kind in Others.KINDS:

@@ -67,7 +67,7 @@ NAMES = {
 }  # fmt: skip
 SPELLINGS = {name: spellings for name, (_, spellings) in NAMES.items()}
 SETTINGS, MATRICES, INPUTS = (
-    tuple(name for name, (kind, _) in NAMES.items() if kind == one) for one in ("setting", "matrix", "input")
+    tuple(name for name, (kind, _) in NAMES.items() if kind == group) for group in ("setting", "matrix", "input")
 )
 AXES = {name: tuple(kind.split()) for name, (kind, _) in NAMES.items() if name not in SETTINGS + MATRICES + INPUTS}
 STEPS = tuple(AXES)

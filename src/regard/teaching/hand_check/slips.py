@@ -105,7 +105,7 @@ RULES = (
     Rule("position of the previous word", "positioned", "x position", lambda x, at: x + np.roll(at, 1, axis=0)),
     Rule("position subtracted", "positioned", "x position", np.subtract),
     Rule("multiplied by the position", "positioned", "x position", np.multiply),
-    *(rule for step, own in PROJECTIONS.items() for rule in _projection_rules(step, own)),
+    *(rule for step, matrix_name in PROJECTIONS.items() for rule in _projection_rules(step, matrix_name)),
     Rule("query and key swapped", "score", "query key", lambda q, k: k @ _turn(q)),
     Rule("q · v instead of q · k", "score", "query value", lambda q, v: q @ _turn(v)),
     *_scaling_rules("scaled", "score", lambda scaled, seen: scaled),
