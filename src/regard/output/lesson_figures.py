@@ -11,7 +11,18 @@ import numpy as np
 from regard import arrays, errors
 from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
+from regard.output.panel import (
+    Labels,
+    Numbers,
+    Panel,
+    Scale,
+    cell_size,
+    colour_bar,
+    label_size_for,
+    panel,
+    scale_for,
+    with_bar,
+)
 from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.output.weight_figures import head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
@@ -55,10 +66,9 @@ def _counted(name: str, array: Numbers, scale: Scale, across: str, hint: str) ->
     rows, columns = ([str(index) for index in range(count)] for count in array.shape)
     wide = SIDE * 1.2 if across == "component" else SIDE
     cell = cell_size(len(columns), wide, 26.0), cell_size(len(rows), SIDE, 26.0)
-    drawn = panel(
-        array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
-        column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=f"{hint}: {{number}}",
-    )  # fmt: skip
+    size, apart = min(label_size_for(min(cell)), 11.0), 1.6 if cell[0] > 9 else 4
+    labels = Labels(size, ("position", across), apart=apart)
+    drawn = panel(array, rows, columns, scale, cell, labels, digits=None, hint=f"{hint}: {{number}}")
     return svg.named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
 
 
@@ -167,10 +177,8 @@ def _word_row() -> float:
 
 def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, width: float, labelled: bool) -> Panel:
     columns = [str(index + 1) for index in range(array.shape[1])]
-    return panel(
-        array, words, columns, scale, (width / array.shape[1], _word_row()), label_size=WORD_SIZE, numbers=False,
-        labelled=(labelled, False), hint="{row}, component {column}: {number}",
-    )  # fmt: skip
+    labels, cell = Labels(WORD_SIZE, drawn=(labelled, False)), (width / array.shape[1], _word_row())
+    return panel(array, words, columns, scale, cell, labels, digits=None, hint="{row}, component {column}: {number}")
 
 
 def _name_lines(name: str, strip: float) -> list[str]:
@@ -316,15 +324,13 @@ def fixed_and_computed(
     scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
     ins, outs = ([str(number + 1) for number in range(count)] for count in shown.shape)
     side = cell_size(max(shown.shape), MATRIX_SIDE, 50)
-    left = panel(
-        shown, ins, outs, fixed_scale, (side, side), label_size=11, row_title="input", column_title="output",
-        hint="input {row} to output {column}: {number}",
-    )  # fmt: skip
+    labels, hint = Labels(11, ("input", "output")), "input {row} to output {column}: {number}"
+    left = panel(shown, ins, outs, fixed_scale, (side, side), labels, hint=hint)
     columns = []
     captions = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
     for number, (name, weights) in enumerate(zip(("first", "second"), inputs, strict=True), 1):
         side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
-        drawn = with_bar(weights_panel(weights, scale, side, 12, titles=("query", "key")), scale, "weight", 130)
+        drawn = with_bar(weights_panel(weights, scale, side, Labels(12, ("query", "key"))), scale, "weight", 130)
         sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
         columns += [
             svg.named(with_bar(left, fixed_scale, "weight", 130), f"Input {number}"),
@@ -377,8 +383,8 @@ def heads_and_filters(
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
     left = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
-        [svg.named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
-        colour_bar(weight_scale, 110, "weight"),
+        [svg.named(weights_panel(head, weight_scale, side, Labels(11)).drawing, f"head {head.head}") for head in heads],
+        across, colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip
     two = _multiples(
         "Filters", f"Each row is what the {taps} nearest words add to the filter's response; its weights are fixed.",
@@ -428,10 +434,8 @@ def filter_terms(signal: Any, filters: Any) -> Numbers:
 
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:
     indices = np.arange(len(labels))
-    matrix = panel(
-        terms, labels, labels, scale, (side, side), label_size=11, hidden=abs(indices[:, None] - indices) > reach,
-        hint="{column} adds to the response at {row}: {number}",
-    )  # fmt: skip
+    hidden, hint = abs(indices[:, None] - indices) > reach, "{column} adds to the response at {row}: {number}"
+    matrix = panel(terms, labels, labels, scale, (side, side), Labels(11), hidden=hidden, hint=hint)
     responses = terms.sum(axis=1)[:, None]
     strip = panel(responses, [""] * len(labels), [""], scale, (side, side), hint="response: {number}")
     x = matrix.left + matrix.width + 10

@@ -16,6 +16,7 @@ from regard.output.characters import printable
 from regard.output.panel import (
     LINE,
     Booleans,
+    Labels,
     Numbers,
     Panel,
     Scale,
@@ -166,16 +167,12 @@ def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ..
     return tuple(map(str, words))
 
 
-def weights_panel(
-    weights: WeightMatrix, scale: Scale, side: float, label_size: float, titles: tuple[str, str] = ("", ""),
-    labelled: tuple[bool, bool] = (True, True),
-) -> Panel:  # fmt: skip
+def weights_panel(weights: WeightMatrix, scale: Scale, side: float, labels: Labels) -> Panel:
     """The matrix of weights in square cells; numbers only if each cell is one weight."""
-    return panel(
-        weights.array, weights.query_words, weights.key_words, scale, (side, side), label_size=label_size,
-        row_title=titles[0], column_title=titles[1], hidden=weights.hidden, numbers=not weights.pooled,
-        apart=4 if weights.pooled else LINE, labelled=labelled,
-    )  # fmt: skip
+    labels = replace(labels, apart=4) if weights.pooled else labels
+    digits = None if weights.pooled else 2
+    rows, columns = weights.query_words, weights.key_words
+    return panel(weights.array, rows, columns, scale, (side, side), labels, hidden=weights.hidden, digits=digits)
 
 
 def largest_weight(weights: WeightMatrix) -> tuple[str, str, str]:
@@ -208,7 +205,7 @@ def heat_map(
         top = scale_for(np.quantile(weights.array, [0.995])).top
     scale = scale_for(weights.array, top=top)
     side = cell_size(max(weights.array.shape))
-    matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
+    matrix = weights_panel(weights, scale, side, Labels(label_size_for(side), ("query", "key")))
     body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
     of_head = f", head {weights.head} of {weights.heads}" if weights.heads > 1 else ""
     return framed(f"Attention weights{of_head}", side_notes(weights), body, described(weights), least=324.0)
@@ -319,7 +316,7 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     size = min(label_size_for(side), 12.0)
     maps = []
     for number, matrix in enumerate(shown):
-        drawn = weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across))
+        drawn = weights_panel(matrix, scale, side, Labels(size, drawn=(number % across == 0, number < across)))
         name = text(f"head {matrix.head}", drawn.left, HEAD * 0.9, HEAD, bold=True)  # above the cells
         width = max(drawn.drawing.width, drawn.left + 64.0)
         maps.append(Drawing(width, HEAD * 1.6 + drawn.drawing.height, (name, drawn.drawing.at(0, HEAD * 1.6))))
@@ -360,7 +357,7 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     row = max(side, size * LINE)
     component, plain = "{row}, component {column}: {number}", (False, False)
     first, second, third = (
-        panel(array, of_rows, of_columns, colour, cell, label_size=size, labelled=labelled, hint=hint)
+        panel(array, of_rows, of_columns, colour, cell, Labels(size, drawn=labelled), hint=hint)
         for array, of_rows, of_columns, colour, cell, labelled, hint in (
             (joined, words, ins, scale, (side, row), (True, False), component),
             (matrix, ins, outs, of_matrix, (side, side), plain, "W_O, row {row}, column {column}: {number}"),
