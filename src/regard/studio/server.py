@@ -150,7 +150,7 @@ class Studio:
     # Pages
 
     async def _page(self, _request: Request) -> Response:
-        return Response(index(), media_type="text/html")
+        return Response(INDEX, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
         content, kind = web_file(request.path_params["path"])
@@ -466,6 +466,7 @@ def _answer_failure(_request: Request, problem: Exception) -> Response:
 
 # The page, and the viewer's own files
 
+INDEX = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")  # links to its style sheet and its script
 LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
 _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg|wasm)")
 
@@ -475,19 +476,6 @@ BUNDLES: dict[str, Callable[[], str]] = {
     "studio_bundle.js": lambda: bundle.script("hosts/studio.js"),
     "studio_bundle.css": bundle.style,
 }
-
-
-def index() -> str:
-    """The page: only links to its style sheet and its script."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
-        '<link rel="stylesheet" href="/web/studio_bundle.css">\n'
-        '<script type="module" src="/web/studio_bundle.js"></script>\n</head>\n'
-        '<body class="regard-page"><main id="regard"><noscript>The studio needs JavaScript, which is '
-        "disabled.</noscript></main></body>\n</html>\n"
-    )
 
 
 def web_file(path: str) -> tuple[bytes, str]:
