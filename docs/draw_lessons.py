@@ -16,7 +16,7 @@ from regard.output import colours, figure
 from regard.output.characters import printable, text_width
 from regard.output.chart import Chart, Line, charts, linear, logarithmic
 from regard.output.matrix_figures import Factor, product
-from regard.output.panel import panel, scale_for
+from regard.output.panel import Labels, panel, scale_for
 from regard.output.svg import Drawing, Layout, Svg, below, framed, rectangle, text
 from regard.output.weight_figures import numbers_of
 from regard.tables import Column, Table, digits_for, printed_number
@@ -280,8 +280,8 @@ def products(matrices: Sequence[tuple[str, Any]], signs: Sequence[str], *, title
     for number, ((name, _), array, shown) in enumerate(zip(matrices, arrays, digits, strict=True)):
         rows, columns = ([str(count) for count in range(size)] for size in array.shape)
         drawn = panel(
-            array, rows, columns, scale_for(array, signed=bool((array < 0).any())), (cell, cell), digits=shown,
-            labelled=(False, False), hint=name + "[{row}, {column}]: {number}",
+            array, rows, columns, scale_for(array, signed=bool((array < 0).any())), (cell, cell),
+            Labels(drawn=(False, False)), digits=shown, hint=name + "[{row}, {column}]: {number}",
         )  # fmt: skip
         parts.append(drawn.drawing.at(x, (tallest - drawn.height) / 2))
         middle = x + drawn.width / 2

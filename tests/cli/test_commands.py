@@ -591,7 +591,7 @@ def test_every_option_has_help():
     def wrong(word: str) -> None:
         """Say hello.
 
-        wrod  Whom to greet.
+        wrod  The person to greet.
         """
 
     with pytest.raises(TypeError, match="wrong describes wrod"):

@@ -13,9 +13,9 @@ from regard.layers import MultiHead
 from regard.masks import causal
 from regard.output import figure, svg
 from regard.output.colours import contrast, diverging, ink_on, sequential
+from regard.output.lesson_figures import filter_terms
 from regard.output.panel import scale_for
 from regard.teaching.block import block_lesson
-from regard.teaching.convolution import filter_terms
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
 from regard.teaching.scaled_scores import scaling_lesson

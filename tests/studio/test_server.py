@@ -207,7 +207,7 @@ def test_an_unattended_job_is_cancelled():
     made = studio(reader)
     with client(made) as browser:
         job = browser.post("/generate", json={"text": "tra", "tokens": 1000}).json()["job"]
-        made.jobs.tidy(made.jobs.get(job).asked + jobs.UNATTENDED + 1)
+        made.jobs.tidy(made.jobs.get(job).last_asked + jobs.UNATTENDED + 1)
         assert made.jobs.get(job).token.is_set()
         reader.go_on.set()
         assert finished(browser, job)["state"] == "cancelled"

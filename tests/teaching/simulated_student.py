@@ -90,7 +90,7 @@ def solve(task: ExerciseTask, *, decimals: int = 2, carries: bool = False, slip:
         arrays[step] = array
         if step in task.steps:
             for box in task.boxes(step):
-                answers[box] = in_digits(float(array[box.place]), decimals)
+                answers[box] = in_digits(float(array[box.index]), decimals)
             if carries:
                 with np.errstate(invalid="ignore"):
                     arrays[step] = np.where(

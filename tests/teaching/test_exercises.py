@@ -46,7 +46,7 @@ def to_json(sheet: Sheet, task: ExerciseTask) -> str:
     steps: dict[str, Any] = {"student": sheet.student}
     for box, text in sheet.answers.items():
         names = [task.inputs.labels[axis][at] if axis in task.inputs.labels else at for axis, at in labelled(box)]
-        names = [f"head {box.place[0]}", *names] if box.step not in HEADLESS and task.inputs.heads > 1 else names
+        names = [f"head {box.index[0]}", *names] if box.step not in HEADLESS and task.inputs.heads > 1 else names
         inner = steps.setdefault(box.step.replace("_", " "), {})
         for name in names[:-1]:
             inner = inner.setdefault(name, {})
@@ -61,7 +61,7 @@ def to_json(sheet: Sheet, task: ExerciseTask) -> str:
 
 
 def labelled(box):
-    return zip(AXES[box.step], box.place if box.step in HEADLESS else box.place[1:], strict=True)
+    return zip(AXES[box.step], box.index if box.step in HEADLESS else box.index[1:], strict=True)
 
 
 FORMATS: dict[str, Callable[..., str | bytes]] = {"md": to_markdown, "xlsx": to_xlsx, "csv": to_csv, "json": to_json}
@@ -182,7 +182,7 @@ def test_plain_notes(tmp_path):
     query, keys = task.inputs.words[task.query], task.inputs.key_words
     names = {"score": "Score", "unscaled_weight": "softmax(score)", "scaled": "scaled", "weight": "weight"}
     lines = [
-        f"{names[box.step]}(Q_{query}, K_{keys[box.place[2]]}) = {text}"
+        f"{names[box.step]}(Q_{query}, K_{keys[box.index[2]]}) = {text}"
         for box, text in solve(task).items()
         if box.step != "unscaled_weight"
     ]

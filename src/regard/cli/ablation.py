@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
-from regard.cli.options import CAUSAL, HF, MOST_ROWS, AnyModel, ComputedModel, File, open_model
-from regard.cli.output_options import Writes
+from regard.cli.options import CAUSAL, HF, MOST_ROWS, AnyModel, ComputedModel, File, Writes, open_model
 from regard.cli.outputs import Output
 from regard.cli.profile_output import FORMATS, Silence, Text, paragraphs
 from regard.errors import OptionError
 from regard.output.files import FIGURES, Format
 
 CURVE_FORMATS = (*FORMATS, Format.SVG, Format.PNG, Format.PDF)
-
 
 DRAWN = (Format.HTML, *FIGURES)  # the pruning curve
 

@@ -77,8 +77,8 @@ for _name, _group in (
     app.add_typer(_group, name=_name)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         terminal.show([f"regard {VERSION}"])
         raise typer.Exit
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import terminal
-from regard.cli.options import USUAL, ComputedModel, open_computed
-from regard.cli.output_options import Full, show_option
+from regard.cli.options import USUAL, ComputedModel, Full, open_computed, show_option
 from regard.cli.outputs import Output
 from regard.cli.profile_output import FORMATS, profile_file
 from regard.cli.text_input import STANDARD
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from regard.heads.profile import Profile
 
 Atlas = Annotated[str, typer.Option("--out", metavar="FOLDER", help="The folder of the atlas.")]
-
 
 AtlasShow = Annotated[Format | None, show_option(tuple(kind for kind in FORMATS if kind is not Format.HTML))]
 

@@ -18,10 +18,10 @@ from regard.cli.options import (
     AnyModel,
     ComputedModel,
     Text,
+    Writes,
     open_computed,
     open_model,
 )
-from regard.cli.output_options import Writes
 from regard.cli.outputs import Output
 from regard.errors import OptionError
 

@@ -4,14 +4,14 @@ what `regard` does with their errors.
 >>> def greet(word: str, times: Annotated[int, typer.Option(min=1)] = 1) -> None:
 ...     '''Say hello.
 ...
-...     word WORD  Whom to greet.
+...     word WORD  The person to greet.
 ...     times      How often.
 ...
 ...     Examples:
 ...       regard greet Ada
 ...     '''
 >>> parts_of(greet)
-('Say hello.', {'word': ('WORD', 'Whom to greet.'), 'times': ('', 'How often.')}, '  regard greet Ada')
+('Say hello.', {'word': ('WORD', 'The person to greet.'), 'times': ('', 'How often.')}, '  regard greet Ada')
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from regard.cli.exit_codes import Command, Group
 from regard.cli.outputs import Output
 
 _PARAMETER = re.compile(r"^(\w+)(?: (\S.*?))? {2,}(\S.*(?:\n {4,}\S.*)*)", re.MULTILINE)
-
 
 Function = Callable[..., None]
 

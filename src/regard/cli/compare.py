@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli import terminal
-from regard.cli.options import Settings
-from regard.cli.output_options import Writes
+from regard.cli.options import Settings, Writes
 from regard.cli.outputs import Output
 from regard.cli.training import Task, library, task_settings
 from regard.errors import count
 
-if TYPE_CHECKING:
-    pass
-
-# How long PyTorch's threads spin while they wait for work; 300,000 turns where it is not set. nanoGPT's step on two
-# cores with 10,000: 8% longer on an idle machine, but 0.34 s instead of 1.7 s beside six busy programs.
 SAYS_EVERY = 10.0  # seconds: how far a comparison is, and how long it will take
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import terminal
+from regard.cli.exit_codes import FOUND_SOMETHING
 from regard.cli.options import Folder, Seed
 from regard.errors import OptionError
 from regard.output.exercise_sheets import FORMATS, write_exercises, write_grades
@@ -20,7 +21,6 @@ from regard.teaching.hand_check.check import DECIMALS, Check, Verdict, check_not
 from regard.teaching.hand_check.notation import SPELLING_OF
 
 SHORTENED = ("follows", "too few decimals")  # verdicts of which one reason per step is printed
-SOMETHING_WRONG = 1  # exit code
 
 
 def exercise(
@@ -102,21 +102,21 @@ def check(
     is_listed = full or any(verdict.kind != "missing" for verdict in check_result.slips)
     terminal.show([_table(check_result, full)] if is_listed else [check_result.summary(), *_missing(check_result)])
     if not check_result.ok:
-        raise typer.Exit(SOMETHING_WRONG)
+        raise typer.Exit(FOUND_SOMETHING)
 
 
-def _table(found: Check, full: bool) -> Table:
+def _table(checked: Check, full: bool) -> Table:
     """The verdicts, with their reasons below: these are too long for a column."""
-    table = found.table(slips_only=not full)
+    table = checked.table(slips_only=not full)
     rows = tuple(row[:-1] for row in table.rows if full or row[3] != "missing")
-    slips = [verdict for verdict in found.slips if verdict.kind != "missing"]
-    notes = (*_reasons(slips, full), *([] if full else _missing(found)), *table.notes)
+    slips = [verdict for verdict in checked.slips if verdict.kind != "missing"]
+    notes = (*_reasons(slips, full), *([] if full else _missing(checked)), *table.notes)
     return replace(table, columns=table.columns[:-1], rows=rows, notes=notes)
 
 
-def _missing(found: Check) -> list[str]:
+def _missing(checked: Check) -> list[str]:
     """A line that counts the missing answers of each step."""
-    steps = Counter(verdict.step for verdict in found.of_kind("missing"))
+    steps = Counter(verdict.step for verdict in checked.of_kind("missing"))
     if not steps:
         return []
     counts = ", ".join(f"{times} in {SPELLING_OF[step]}" for step, times in steps.items())

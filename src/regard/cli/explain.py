@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from regard.cli import terminal
-from regard.cli.options import USUAL, AnyModel, File, Head, Layer, Query, Sentence, open_model
-from regard.cli.output_options import Writes
+from regard.cli.options import USUAL, AnyModel, File, Head, Layer, Query, Sentence, Writes, open_model
 from regard.cli.outputs import Output
 from regard.cli.see import query_position
 from regard.cli.text_input import text_argument

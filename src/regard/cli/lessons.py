@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from regard.cli import text_input
-from regard.cli.options import Seed
-from regard.cli.output_options import Writes
+from regard.cli.options import Seed, Writes
 from regard.cli.outputs import Output
 from regard.errors import OptionError, did_you_mean
 from regard.output import figure
@@ -17,7 +16,6 @@ from regard.teaching.positions import KINDS, LONGEST, WIDEST, position_lesson
 from regard.teaching.scaled_scores import SIZES, USUAL, scaling_lesson
 
 BlockKind = Literal["encoder", "decoder", "pre-norm-encoder", "pre-norm-decoder"]
-
 
 BLOCKS: dict[BlockKind | None, tuple[Kind | None, bool]] = {
     None: (None, False), "encoder": ("encoder", False), "decoder": ("decoder", False),
@@ -94,7 +92,6 @@ def positions(
 
 
 def _weights(name: str) -> Any:
-    """The learned positions of a model."""
     if hint := did_you_mean(name, KINDS):
         raise OptionError(f"There are no positions {name!r}; expected {', '.join(KINDS)} or a model.{hint}")
     from regard.models.model import model

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from regard.cli import terminal, text_input
-from regard.cli.output_options import Writes
+from regard.cli.options import Writes
 from regard.cli.outputs import Output
 from regard.output import figure
 from regard.output.files import file_of

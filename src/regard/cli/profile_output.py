@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli import terminal
-from regard.cli.output_options import Writes
+from regard.cli.options import Writes
 from regard.cli.outputs import Output
 from regard.cli.text_input import text_argument
 from regard.output.files import Format, tables_file
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 FORMATS = (Format.TABLE, Format.MARKDOWN, Format.LATEX, Format.CSV, Format.JSON, Format.HTML, Format.PARQUET)
 
-
 Written = Annotated[Output, Writes(FORMATS)]
 
-
 Text = Annotated[str | None, typer.Argument(help="A text; - reads it from standard input.")]
-
 
 Silence = Annotated[str | None, typer.Option(metavar="2.0,3.1", help="Silence these heads; 2 is all of layer 2.")]
 

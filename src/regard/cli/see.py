@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import terminal
-from regard.cli.options import CAUSAL, USUAL, AnyModel, File, Head, Layer, Query, Sentence, open_model
-from regard.cli.output_options import Writes
+from regard.cli.options import CAUSAL, USUAL, AnyModel, File, Head, Layer, Query, Sentence, Writes, open_model
 from regard.cli.outputs import Output
 from regard.cli.text_input import text_argument, word_position
 from regard.errors import OptionError

@@ -9,8 +9,7 @@ import typer
 
 from regard import examples
 from regard.cli import terminal
-from regard.cli.options import Head, Sentence, Settings
-from regard.cli.output_options import Writes
+from regard.cli.options import Head, Sentence, Settings, Writes
 from regard.cli.outputs import Output
 from regard.cli.text_input import STANDARD, called, json_of, settings, text_given, word_position
 from regard.errors import OptionError

@@ -74,7 +74,6 @@ def raw(content: str | bytes) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 

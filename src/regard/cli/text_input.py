@@ -39,7 +39,6 @@ def lines_given(text: str) -> list[str]:
 
 
 def json_of(name: str) -> Any:
-    """The content of a JSON file."""
     text = text_of(name)
     if not text.strip():
         raise OptionError(f"{called(name)} is empty; expected JSON.")

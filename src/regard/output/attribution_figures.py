@@ -10,7 +10,17 @@ import numpy as np
 from regard.output import colours, svg
 from regard.output.characters import fitted, printable
 from regard.output.chart import COLOURS
-from regard.output.panel import Numbers, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
+from regard.output.panel import (
+    Labels,
+    Numbers,
+    Scale,
+    cell_size,
+    colour_bar,
+    label_size_for,
+    panel,
+    scale_for,
+    with_bar,
+)
 from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 
@@ -57,10 +67,8 @@ def _layer_map(
     few = svg.widest(list(columns), label_size_for(side)) + 12 if len(columns) < 4 else 26.0
     cell = max(side, few if along != "position" else side), side
     hint = f"layer {{row}}, {along} {{column}}: {{number}}"
-    matrix = panel(
-        effects, rows, columns, scale, cell, label_size=label_size_for(side), row_title="layer", column_title=along,
-        hint=hint, numbers=False, hidden=np.isnan(effects),
-    )  # fmt: skip
+    labels = Labels(label_size_for(side), ("layer", along))
+    matrix = panel(effects, rows, columns, scale, cell, labels, hint=hint, digits=None, hidden=np.isnan(effects))
     return with_bar(
         matrix, scale, what, over=[
             svg.rectangle(matrix.left + cell[0] * column - 0.5, matrix.top + cell[1] * row - 0.5, *cell, "none",
@@ -105,10 +113,8 @@ def logit_lens(lens: LogitLens, **_options: Unpack[FigureOptions]) -> Svg:
     size, scale = least_type(TYPE), Scale(1.0)
     longest = svg.widest([word for row in words for word in row[first:]], size)
     cell = (max(min(CELL_WIDTH, longest + 10), 30.0), max(CELL_HEIGHT, size * 1.5))
-    matrix = panel(
-        probability, rows, lens.tokens[first:], scale, cell, label_size=TYPE, row_title="after layer",
-        column_title="token", numbers=False, hint="after layer {row}, {column}: probability {number}",
-    )  # fmt: skip
+    labels, hint = Labels(TYPE, ("after layer", "token")), "after layer {row}, {column}: probability {number}"
+    matrix = panel(probability, rows, lens.tokens[first:], scale, cell, labels, digits=None, hint=hint)
     parts = []
     for row, of_layer in enumerate(words):
         for column, word in enumerate(of_layer[first:]):

@@ -125,21 +125,21 @@ def _chart(chart: Chart, sizes: Sequence[int], height: float, left: float, along
     return Drawing(left + wide, top + height + 44, tuple(parts))
 
 
-def _drawn(one: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
+def _drawn(drawn_line: Line, along: str, sizes: Sequence[int], points: Sequence[tuple[float, float]]) -> list[str]:
     """The line, interrupted where a number is off the axis, and one marker per number."""
-    colour = COLOURS[one.style % 4]
+    colour = COLOURS[drawn_line.style % 4]
     parts = []
     for is_there, run in groupby(points, key=lambda point: math.isfinite(point[1])):
         if is_there:
             d = "L".join(f"{x:.2f} {y:.2f}" for x, y in run)
-            dashes = DASHES[(one.style + one.style // 4) % 4]  # lines of one colour differ in these
-            parts.append(svg.path(f"M{d}", colour, 1 if one.hollow else 1.8, dashes=dashes))
-    for size, number, (x, y) in zip(sizes, one.numbers, points, strict=True):
+            dashes = DASHES[(drawn_line.style + drawn_line.style // 4) % 4]  # lines of one colour differ in these
+            parts.append(svg.path(f"M{d}", colour, 1 if drawn_line.hollow else 1.8, dashes=dashes))
+    for size, number, (x, y) in zip(sizes, drawn_line.numbers, points, strict=True):
         if not math.isfinite(y):
             continue
-        shape = _marker(one.style, RING if one.hollow else SOLID)
-        marker = svg.path(shape, colour, 1, fill="none" if one.hollow else colour)
-        hint = f"{one.hint}, {along} = {size}: {printed_number(float(number), 4)}"
+        shape = _marker(drawn_line.style, RING if drawn_line.hollow else SOLID)
+        marker = svg.path(shape, colour, 1, fill="none" if drawn_line.hollow else colour)
+        hint = f"{drawn_line.hint}, {along} = {size}: {printed_number(float(number), 4)}"
         parts.append(svg.group([marker, svg.rectangle(-6, -6, 12, 12, "transparent", hint=hint)], x, y))
     return parts
 
@@ -170,14 +170,14 @@ def _labels(lines: Sequence[Line], right: float, top: float, height: float, axis
     return parts
 
 
-def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Heights close to the (ascending) wanted ones, at least a label's height apart, between top and bottom.
+def _apart(heights: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Heights close to these (ascending), at least a label's height apart, between top and bottom.
 
     >>> _apart([50.0, 52.0, 100.0], 0, 100)
     [50.0, 65.0, 100.0]
     """
     placed: list[float] = []
-    for y in wanted:
+    for y in heights:
         placed.append(max(y, placed[-1] + LABEL_PITCH if placed else top))
     limit = bottom
     for index in reversed(range(len(placed))):

@@ -56,13 +56,13 @@ def ink_on(colour: str) -> str:
     return max((ON_LIGHT, ON_DARK), key=lambda ink: contrast(ink, colour))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     """The contrast ratio of the accessibility guidelines (WCAG), from 1 to 21; small text needs 4.5.
 
     >>> contrast("#000000", "#ffffff")
     21.0
     """
-    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    darker, lighter = sorted((_luminance(first), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 

@@ -12,38 +12,15 @@ from typing import Any
 from regard import atomic_file, validate
 from regard.errors import require
 from regard.output.table_formats import escaped_markdown
+from regard.output.typst_pages import typeset
 from regard.teaching.exercises import Box, Exercises, Sheet
 from regard.teaching.grading import Grade, grades_csv
 
 FORMATS = ("md", "xlsx", "pdf")
 PACKAGES = {"xlsx": "openpyxl", "pdf": "typst"}  # that write them
+INSTEAD = "Or write them as md: --as md"
 HINT = "Fill in every empty cell: whole numbers as they are, others with two decimals at least."
 BOX_COLOUR, GIVEN_COLOUR, RULE_COLOUR = "FFF7D6", "EEF1F5", "B8BEC8"
-PAGE = """
-#let sheet = json(bytes(sys.inputs.sheet))
-#set document(title: sheet.title, date: none)
-#set page(paper: "a4", margin: 18mm, footer: text(8pt)[#sheet.student #h(1fr) #sheet.title])
-#set text(size: 11pt)
-= #sheet.title
-#sheet.student
-#v(1mm)
-#text(9pt, sheet.hint)
-#let drawn(part) = {
-  text(weight: "bold", part.caption)
-  v(-1mm)
-  table(
-    columns: part.heading.len(), inset: 2.2mm, stroke: 0.4pt + rgb("#b8bec8"), align: center + horizon,
-    fill: (column, row) => if row == 0 or column == 0 or part.given { rgb("#eef1f5") } else { white },
-    ..part.heading.map(cell => strong(cell)),
-    ..part.rows.flatten().map(cell => box(width: if part.given { auto } else { 11mm }, cell)),
-  )
-}
-#v(3mm)
-#par(leading: 5mm, for part in sheet.blocks.filter(part => part.given) { box(drawn(part)); h(7mm) })
-#for part in sheet.blocks.filter(part => not part.given) {
-  block(breakable: false, above: 5mm, drawn(part))
-}
-"""  # of typst; the sheet comes as data, so that no name in it is read as markup
 
 
 def to_markdown(sheet: Sheet) -> str:
@@ -108,7 +85,6 @@ def _number(text: str) -> float | None:
 
 def to_pdf(sheet: Sheet) -> bytes:
     """Pages of A4, by typst."""
-    typst = import_module("typst")
     blocks = [
         {
             "caption": block.caption,
@@ -119,7 +95,7 @@ def to_pdf(sheet: Sheet) -> bytes:
         for block in sheet.blocks[1:]  # the first one names the student
     ]
     content = {"title": sheet.title, "student": sheet.student, "hint": HINT, "blocks": blocks}
-    return bytes(typst.compile(PAGE.encode(), sys_inputs={"sheet": json.dumps(content)}, format="pdf"))
+    return typeset("Sheets", "sheet", {"sheet": json.dumps(content)}, INSTEAD, format="pdf")
 
 
 WRITERS: dict[str, Callable[[Sheet], str | bytes]] = {"md": to_markdown, "xlsx": to_xlsx, "pdf": to_pdf}
@@ -129,7 +105,7 @@ def write_exercises(exercises: Exercises, folder: str | Path, formats: tuple[str
     """Write a sheet and a solution per student and format, and the task file key.json; the paths of all of them."""
     for name in formats:
         validate.choice("formats", name, FORMATS)
-    require("Sheets", *(PACKAGES[name] for name in formats if name in PACKAGES), instead="Or write them as md: --as md")
+    require("Sheets", *(PACKAGES[name] for name in formats if name in PACKAGES), instead=INSTEAD)
     folder = Path(folder)
     (folder / "solutions").mkdir(parents=True, exist_ok=True)
     paths = []

@@ -8,10 +8,15 @@ from html import escape
 from importlib.resources import files
 
 
+def sheet(*path: str) -> str:
+    """A style sheet of the package."""
+    return files("regard").joinpath(*path).read_text(encoding="utf-8")
+
+
 @lru_cache
 def style() -> str:
     """The style sheet of header and footer, which the viewer's pages have among theirs."""
-    return files("regard").joinpath("web", "page", "family.css").read_text(encoding="utf-8")
+    return sheet("web", "page", "family.css")
 
 
 def header(links: Mapping[str, str], current: str = "") -> str:
@@ -37,7 +42,7 @@ def header(links: Mapping[str, str], current: str = "") -> str:
     return f'<header><nav class="regard-site" aria-label="Site">{name}{pages}</nav></header>\n'
 
 
-def footer(said: str, links: Mapping[str, str] | None = None) -> str:
+def footer(sentence: str, links: Mapping[str, str] | None = None) -> str:
     """Where to go next: a sentence, and links where there are some."""
     anchors = "".join(f' <a href="{escape(address)}">{escape(label)}</a>' for label, address in (links or {}).items())
-    return f'<footer class="regard-next"><p><strong>Next</strong> {escape(said)}{anchors}</p></footer>\n'
+    return f'<footer class="regard-next"><p><strong>Next</strong> {escape(sentence)}{anchors}</p></footer>\n'

@@ -25,43 +25,7 @@ FEW_CELLS = 64  # cells per side of an attention in a notebook
 MOST_WORK = 1 << 34  # multiplications to draw an attention unasked: 16,384 words of head_dim 64 take a few seconds
 
 # The bar behind a weight is pale enough to keep its number readable in both colour schemes.
-_STYLE = """
-.regard-still{--ink:#1b1f27;--muted:#5b6472;--rule:#c9ced6;--ground:#fff;--bar:#a9cbe8;--mark:#eef3fa;color:var(--ink);
-font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif}
-@media (prefers-color-scheme:dark){.regard-still{--ink:#e8eaee;--muted:#a5adb9;--rule:#444b57;--ground:#16191f;
---bar:#245a8c;--mark:#20262f}}
-.regard-still .wide{overflow-x:auto;margin:0 0 1.5rem}
-.regard-still table{border-collapse:collapse;font-variant-numeric:tabular-nums;
-background:var(--ground);color:var(--ink)}
-.regard-still caption{text-align:left;font-weight:600;padding:.25rem 0 .5rem;color:var(--ink)}
-.regard-still thead th{border-bottom:1px solid var(--muted);font-weight:500;color:var(--muted)}
-.regard-still th,.regard-still td{padding:.3rem .6rem;text-align:left;background:none;border:0}
-.regard-still tbody tr{border-bottom:1px solid var(--rule);background:none}
-.regard-still tbody th{font-weight:400}
-.regard-still .number{text-align:right;white-space:nowrap}
-.regard-still td.vector{text-wrap:balance}
-.regard-still tr.sum{font-weight:600;border-top:1px solid var(--muted)}
-@media (max-width:48rem){.regard-still th,.regard-still td{padding:.25rem .2rem;font-size:12px}
-.regard-still .shade{min-width:0}}
-@media (max-width:26rem){.regard-still th,.regard-still td{padding:.25rem .1rem;font-size:11px}
-.regard-still th:first-child{padding-right:.2rem}}
-.regard-still .shade{background:linear-gradient(to right,var(--bar) var(--share),transparent var(--share));
-min-width:3.5rem}
-.regard-still tr.query{background:var(--mark)}
-.regard-still tr.query th{font-weight:700}
-.regard-still sub{line-height:0;font-size:.75em}
-.regard-still .note{color:var(--muted);margin:.25rem 0;font-size:.9em}
-.regard-still figure{margin:0 0 1.5rem;padding:0;background:#fff;border-radius:8px;
-overflow-x:auto;width:fit-content;max-width:100%}
-.regard-still figure svg{display:block;max-width:100%;min-width:var(--least);height:auto}
-"""
-_PAGE_STYLE = """
-:root{color-scheme:light dark}
-body.regard-still{margin:0;background:var(--ground)}
-.regard-still main{box-sizing:border-box;max-width:1360px;margin:0 auto;padding:.5rem clamp(14px,3vw,40px) 2rem}
-.regard-still h1{font-size:1.6rem;line-height:1.25;margin:0 0 .5rem}
-@media print{.regard-still main{padding:0}.regard-site,.regard-next{display:none}}
-"""
+_STYLE, _PAGE_STYLE = ("\n" + family.sheet("output", f"{name}.css") for name in ("still", "still_page"))
 STILL = "Numbers that Regard computed, as figures and tables; every one of them can be computed again."
 LIVE = "See attention move: regard studio opens it on a sentence of yours."
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from regard.output.characters import printable, text_width
@@ -49,20 +50,7 @@ _FORMULA = re.compile(
 )
 _LETTERS = {"q", "k", "v", "z", "x"}  # names of vectors: set as formulas where they are a whole heading
 
-_PREAMBLE = r"""\documentclass{article}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs}
-\usepackage{longtable}
-\usepackage{textcomp}
-\usepackage{iftex}
-\setlength{\LTleft}{0pt}
-\setlength{\LTpre}{0pt}
-\setlength{\LTpost}{0pt}
-\ifPDFTeX
-  \usepackage[T1]{fontenc}
-  \usepackage[utf8]{inputenc}
-  \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}% outlines, which scale; without it, T1 fonts can be bitmaps
-"""
+_PREAMBLE = (Path(__file__).parent / "preamble.tex").read_text(encoding="utf-8")
 
 
 def render(table: Table, width: float = LINEWIDTH) -> str:

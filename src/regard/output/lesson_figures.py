@@ -8,15 +8,25 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from regard import errors
+from regard import arrays, errors
 from regard.output import colours, svg
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Numbers, Panel, Scale, cell_size, colour_bar, label_size_for, panel, scale_for, with_bar
+from regard.output.panel import (
+    Labels,
+    Numbers,
+    Panel,
+    Scale,
+    cell_size,
+    colour_bar,
+    label_size_for,
+    panel,
+    scale_for,
+    with_bar,
+)
 from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.output.weight_figures import head_count, largest_weight, numbers_of, weights_of, weights_panel
 from regard.tables import digits_for, printed_number
 from regard.teaching.block import BlockLesson, BlockStage
-from regard.teaching.convolution import filter_terms
 from regard.teaching.lookup import Lookup, said
 from regard.teaching.positions import PositionLesson
 
@@ -56,10 +66,9 @@ def _counted(name: str, array: Numbers, scale: Scale, across: str, hint: str) ->
     rows, columns = ([str(index) for index in range(count)] for count in array.shape)
     wide = SIDE * 1.2 if across == "component" else SIDE
     cell = cell_size(len(columns), wide, 26.0), cell_size(len(rows), SIDE, 26.0)
-    drawn = panel(
-        array, rows, columns, scale, cell, label_size=min(label_size_for(min(cell)), 11.0), row_title="position",
-        column_title=across, numbers=False, apart=1.6 if cell[0] > 9 else 4, hint=f"{hint}: {{number}}",
-    )  # fmt: skip
+    size, apart = min(label_size_for(min(cell)), 11.0), 1.6 if cell[0] > 9 else 4
+    labels = Labels(size, ("position", across), apart=apart)
+    drawn = panel(array, rows, columns, scale, cell, labels, digits=None, hint=f"{hint}: {{number}}")
     return svg.named(with_bar(drawn, scale, height=room(SIDE), apart=16), name, 14, 28)
 
 
@@ -132,8 +141,10 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
         x = left + pitch * number
         parts.append(strip_panel.drawing.at(x - strip_panel.left, above))
         lines = _name_lines(stage.name, strip)
-        for place, name in enumerate(lines, 1 - len(lines)):
-            parts.append(text(name, x + strip / 2, above - 13 + 16 * place, STAGE_NAME, anchor="middle", bold=True))
+        for line_number, name in enumerate(lines, 1 - len(lines)):
+            parts.append(
+                text(name, x + strip / 2, above - 13 + 16 * line_number, STAGE_NAME, anchor="middle", bold=True)
+            )
         if number:
             middle = above + tall / 2
             parts.append(svg.line(x - apart + 6, middle, x - 8, middle, colours.MUTED, 1.2))
@@ -161,16 +172,13 @@ def block(lesson: BlockLesson, **_options: Unpack[FigureOptions]) -> Svg:
 
 
 def _word_row() -> float:
-    """The height of a word's row."""
     return max(room(WORD_ROW), least_type(WORD_SIZE) * 1.25)
 
 
 def _strip(array: np.ndarray, words: tuple[str, ...], scale: Scale, width: float, labelled: bool) -> Panel:
     columns = [str(index + 1) for index in range(array.shape[1])]
-    return panel(
-        array, words, columns, scale, (width / array.shape[1], _word_row()), label_size=WORD_SIZE, numbers=False,
-        labelled=(labelled, False), hint="{row}, component {column}: {number}",
-    )  # fmt: skip
+    labels, cell = Labels(WORD_SIZE, drawn=(labelled, False)), (width / array.shape[1], _word_row())
+    return panel(array, words, columns, scale, cell, labels, digits=None, hint="{row}, component {column}: {number}")
 
 
 def _name_lines(name: str, strip: float) -> list[str]:
@@ -316,15 +324,13 @@ def fixed_and_computed(
     scale = scale_for(np.concatenate([weights.array.ravel() for weights in inputs]))
     ins, outs = ([str(number + 1) for number in range(count)] for count in shown.shape)
     side = cell_size(max(shown.shape), MATRIX_SIDE, 50)
-    left = panel(
-        shown, ins, outs, fixed_scale, (side, side), label_size=11, row_title="input", column_title="output",
-        hint="input {row} to output {column}: {number}",
-    )  # fmt: skip
+    labels, hint = Labels(11, ("input", "output")), "input {row} to output {column}: {number}"
+    left = panel(shown, ins, outs, fixed_scale, (side, side), labels, hint=hint)
     columns = []
     captions = [f"A feed-forward matrix of {array.shape[0]} × {array.shape[1]} weights is the same for both inputs."]
     for number, (name, weights) in enumerate(zip(("first", "second"), inputs, strict=True), 1):
         side = cell_size(max(weights.array.shape), MATRIX_SIDE, 50)
-        drawn = with_bar(weights_panel(weights, scale, side, 12, titles=("query", "key")), scale, "weight", 130)
+        drawn = with_bar(weights_panel(weights, scale, side, Labels(12, ("query", "key"))), scale, "weight", 130)
         sentence = fitted(" ".join(map(printable, weights.key_words)), max(drawn.width, 200.0), 13, bold=True)
         columns += [
             svg.named(with_bar(left, fixed_scale, "weight", 130), f"Input {number}"),
@@ -377,8 +383,8 @@ def heads_and_filters(
     term_scale = scale_for(np.concatenate([terms, terms.sum(axis=2, keepdims=True)], axis=2), signed=True)
     left = _multiples(
         "Heads", f"Each row is a word's weights over all {len(labels)} words, computed from the words.",
-        [svg.named(weights_panel(head, weight_scale, side, 11).drawing, f"head {head.head}") for head in heads], across,
-        colour_bar(weight_scale, 110, "weight"),
+        [svg.named(weights_panel(head, weight_scale, side, Labels(11)).drawing, f"head {head.head}") for head in heads],
+        across, colour_bar(weight_scale, 110, "weight"),
     )  # fmt: skip
     two = _multiples(
         "Filters", f"Each row is what the {taps} nearest words add to the filter's response; its weights are fixed.",
@@ -397,12 +403,39 @@ def heads_and_filters(
     return framed("Heads are to attention what filters are to a convolution", [], body, " ".join(captions), gap=10)
 
 
+def filter_terms(signal: Any, filters: Any) -> Numbers:
+    """What word j adds to a filter's response at word i, (filter, i, j): filter[j − i + reach] · x_j, 0 out of reach.
+
+    signal (word, d_model) and filters (filter, tap, d_model), an odd number of taps; the sums over j are the responses
+    of a convolution that keeps the length, with zeros around the sentence.
+
+    >>> filter_terms([[1.0], [2.0], [3.0]], [[[1.0], [0.0], [-1.0]]])[0]
+    array([[ 0., -2.,  0.],
+           [ 1.,  0., -3.],
+           [ 0.,  2.,  0.]])
+    """
+    signal, filters = (np.asarray(arrays.numpy_of(part), np.float64) for part in (signal, filters))
+    if signal.ndim != 2 or filters.ndim != 3 or signal.shape[1] != filters.shape[2] or filters.shape[1] % 2 == 0:
+        raise errors.ShapeError(
+            f"`signal` has shape {signal.shape}, `filters` have {filters.shape}; expected (word, d_model) and "
+            "(filter, tap, d_model) with an odd number of taps.\nPyTorch's Conv1d keeps "
+            "(filter, d_model, tap): swap its last two axes."
+        )
+    words, reach = len(signal), filters.shape[1] // 2
+    products = np.einsum("ftd,jd->ftj", filters, signal)  # filter, tap, word
+    terms = np.zeros((len(filters), words, words))
+    for tap in range(filters.shape[1]):
+        for j in range(words):
+            i = j - tap + reach
+            if 0 <= i < words:
+                terms[:, i, j] = products[:, tap, j]
+    return terms
+
+
 def _filter(terms: Numbers, labels: Sequence[str], scale: Scale, side: float, reach: int, name: str) -> Drawing:
     indices = np.arange(len(labels))
-    matrix = panel(
-        terms, labels, labels, scale, (side, side), label_size=11, hidden=abs(indices[:, None] - indices) > reach,
-        hint="{column} adds to the response at {row}: {number}",
-    )  # fmt: skip
+    hidden, hint = abs(indices[:, None] - indices) > reach, "{column} adds to the response at {row}: {number}"
+    matrix = panel(terms, labels, labels, scale, (side, side), Labels(11), hidden=hidden, hint=hint)
     responses = terms.sum(axis=1)[:, None]
     strip = panel(responses, [""] * len(labels), [""], scale, (side, side), hint="response: {number}")
     x = matrix.left + matrix.width + 10

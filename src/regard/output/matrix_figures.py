@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.output import colours
 from regard.output.characters import fitted, printable, text_width
-from regard.output.panel import Scale, number_size, panel, scale_for
+from regard.output.panel import Labels, Scale, number_size, panel, scale_for
 from regard.output.svg import Drawing, FigureOptions, Svg, beside, framed, path, rectangle, room, sized, text, widest
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
@@ -66,11 +66,9 @@ def _matrix(factor: Factor) -> Drawing:
     wide, tall = (CELL, 30.0) if has_numbers else (max(min(22.0, room(SIDE) / columns), 1.2), 26.0)
     cell = wide, max(min(tall, room(TALL) / rows), least)
     digits = min(2, digits_for(array))
-    drawn = panel(
-        array, words, [str(number + 1) for number in range(columns)], scale, cell, label_size=TYPE,
-        labelled=(bool(factor.words), False), numbers=has_numbers, digits=digits,
-        hint=f"{factor.name}, row {{row}}, column {{column}}: {{number}}",
-    )  # fmt: skip
+    names, labels = [str(number + 1) for number in range(columns)], Labels(TYPE, drawn=(bool(factor.words), False))
+    hint = f"{factor.name}, row {{row}}, column {{column}}: {{number}}"
+    drawn = panel(array, words, names, scale, cell, labels, digits=digits if has_numbers else None, hint=hint)
     shape = _shape(factor)
     wide = max(drawn.width, widest([factor.name], TYPE, bold=True), widest([shape], TYPE))
     left = max(drawn.left, 0.0)

@@ -60,21 +60,35 @@ class Panel:
     height: float
 
 
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of the rows and the columns of a panel."""
+
+    size: float = 12
+    titles: tuple[str, str] = ("", "")  # of rows and of columns
+    drawn: tuple[bool, bool] = (True, True)  # whether rows and columns have any
+    apart: float = LINE  # two labels, at least, in font sizes
+
+
+USUAL_LABELS = Labels()
+
+
 def panel(
-    array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float], *,
-    label_size: float = 12, row_title: str = "", column_title: str = "", hidden: Booleans | None = None,
-    digits: int = 2, numbers: bool = True, apart: float = LINE, hint: str = "{row} attends to {column}: {number}",
-    labelled: tuple[bool, bool] = (True, True),
+    array: Numbers, rows: Sequence[str], columns: Sequence[str], scale: Scale, cell: tuple[float, float],
+    labels: Labels = USUAL_LABELS, *, hidden: Booleans | None = None, digits: int | None = 2,
+    hint: str = "{row} attends to {column}: {number}",
 ) -> Panel:  # fmt: skip
     """Cells of this size with labels above and on the left, rotated, shortened or omitted to avoid overlap.
 
-    Labels are at least `apart` font sizes from each other; `labelled` says whether rows and columns have any.
+    digits   decimals of the numbers in cells that are large enough; None draws none
     """
-    label_size, longest = least_type(label_size), max(room(LONGEST_LABEL), 48.0)
-    row_labels = [fitted(printable(label), longest, label_size) if labelled[0] else "" for label in rows]
-    column_labels = [fitted(printable(label), longest, label_size) if labelled[1] else "" for label in columns]
-    row_labels = _some(row_labels, cell[1], label_size * apart)
-    column_labels = _some(column_labels, cell[0], label_size * apart)
+    label_size, longest = least_type(labels.size), max(room(LONGEST_LABEL), 48.0)
+    row_title, column_title = labels.titles
+    row_labels, column_labels = (
+        _some([fitted(printable(name), longest, label_size) if drawn else "" for name in names], pitch,
+              label_size * labels.apart)
+        for names, drawn, pitch in zip((rows, columns), labels.drawn, reversed(cell), strict=True)
+    )  # fmt: skip
     turn = _turn(column_labels, cell[0], label_size)
     above, overhang = _room_above(column_labels, cell[0], label_size, turn)
     left = widest(row_labels, label_size) + (8 if any(row_labels) else 0) + (label_size * 1.6 if row_title else 0)
@@ -82,12 +96,7 @@ def panel(
     width, height = cell[0] * len(columns), cell[1] * len(rows)
 
     parts = _cells(array, rows, columns, scale, cell, hidden, hint, (left, top))
-    size = number_size(array, cell, digits) if numbers else 0.0
-    for (row, column), number in np.ndenumerate(array) if size else ():
-        if hidden is None or not hidden[row, column]:
-            ink = colours.ink_on(scale.colour(float(number)))
-            x, y = left + cell[0] * (column + 0.5) - 0.5, top + cell[1] * (row + 0.5) - 0.5
-            parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=ink))
+    parts += [] if digits is None else _numbers(array, scale, cell, hidden, digits, (left, top))
     parts += [
         text(label, left - 8, top + cell[1] * (index + 0.5), label_size, anchor="end")
         for index, label in enumerate(row_labels)
@@ -189,6 +198,20 @@ def _cells(
             start += count
     if not gap:
         parts.append(rectangle(*corner, cell[0] * len(columns), cell[1] * len(rows), "none", stroke=colours.RULE))
+    return parts
+
+
+def _numbers(
+    array: Numbers, scale: Scale, cell: tuple[float, float], hidden: Booleans | None, digits: int,
+    corner: tuple[float, float],
+) -> list[str]:  # fmt: skip
+    """The numbers in the cells, where these are large enough."""
+    size, parts = number_size(array, cell, digits), []
+    for (row, column), number in np.ndenumerate(array) if size else ():
+        if hidden is None or not hidden[row, column]:
+            ink = colours.ink_on(scale.colour(float(number)))
+            x, y = corner[0] + cell[0] * (column + 0.5) - 0.5, corner[1] + cell[1] * (row + 0.5) - 0.5
+            parts.append(text(printed_number(number, digits), x, y, size, anchor="middle", fill=ink))
     return parts
 
 

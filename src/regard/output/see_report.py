@@ -187,7 +187,6 @@ def step_table(shown: Sight, full: bool = False) -> Table:
 
 
 def step_figure(shown: Sight) -> Svg:
-    """The flow of the query in the head."""
     trace = shown.reading.explain(shown.query, layer=shown.layer)
     return flow(trace, head=shown.reading.head_numbers.index(shown.head))
 
@@ -207,12 +206,10 @@ class SeeReport:
     is_place: bool = False  # whether a page opens at the word and head, not with its first screen
 
     def printed(self) -> list[Any]:
-        """What is printed in a terminal."""
         shown = self.shown
         return [sentence(shown.reading), *terminal(shown), closing(shown, self.seconds), *self.more]
 
     def content(self, kind: Format) -> str | bytes:
-        """The content of a file."""
         shown = self.shown
         if kind is Format.JSON:
             return data(shown, self.seconds, self.more)

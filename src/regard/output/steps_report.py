@@ -32,7 +32,6 @@ class StepsReport:
     full: bool = False
 
     def file(self, kind: Format) -> str | bytes:
-        """The content of a file."""
         words = len(self.steps.words)
         count = self.steps.heads * words**2  # files of numbers are never shortened; very large ones need `full`
         if kind in (Format.CSV, Format.JSON) and self.query is None and not self.full and count > MOST_WEIGHTS:

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import wraps
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ParamSpec, TypedDict, TypeVar
 from xml.sax.saxutils import escape, quoteattr
@@ -18,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from regard import atomic_file, errors
 from regard.output.characters import printable, text_width, wrapped
 from regard.output.colours import INK, MUTED
+from regard.output.typst_pages import typeset
 
 # Renderers without a default for `sans-serif` need the name of an installed font.
 FONT = (
@@ -28,11 +28,6 @@ SUBSCRIPT = re.compile(r"(?<![^\W∂])(∂?[adehkpqvxzAEKNQVWZ])_([A-Za-z]{1,5}|
 LOWERED, SMALLER = 0.22, 0.74  # an index: how far below the line, and its size, in font sizes
 MARGIN = 28.0  # around a figure
 UNITS_PER_INCH = 96  # as in browsers
-PAGE = """
-#set document(title: sys.inputs.title, description: sys.inputs.description, date: none)
-#set page(width: eval(sys.inputs.width), height: eval(sys.inputs.height), margin: 0pt)
-#image(bytes(sys.inputs.figure), format: "svg", width: 100%, height: 100%, alt: sys.inputs.description)
-"""  # of typst
 SLIDE = 540.0  # height of a slide in points; 16:9 is 960 wide
 SLIDE_TYPE, LEAST_TYPE = 18.0, 12.0  # smallest type on a slide in points, and in a figure that is laid out for one
 ROOMS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.42, 0.35, 0.28, 0.2)  # how much of their usual room plots and gaps are given
@@ -99,15 +94,11 @@ class Svg:
 
     def _typeset(self, what: str, **options: Any) -> bytes:
         """The figure on a page of its own, by typst, which brings fonts of its own where the system has none."""
-        try:
-            typst = import_module("typst")
-        except ImportError as problem:
-            instead = "Or save the figure as .svg, which slides and browsers take as well."
-            raise errors.missing_package(what, "typst", instead=instead) from problem
+        instead = "Or save the figure as .svg, which slides and browsers take as well."
         inputs = {"figure": str(self), "title": printable(self.title), "description": printable(self.description)}
         width, height = (length * self.scale / UNITS_PER_INCH for length in (self.width, self.height))
         inputs |= {"width": f"{width}in", "height": f"{height}in"}
-        return bytes(typst.compile(PAGE.encode(), sys_inputs=inputs, **options))
+        return typeset(what, "figure", inputs, instead, **options)
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -122,7 +113,6 @@ class Drawing:
     parts: tuple[str, ...]
 
     def at(self, x: float, y: float) -> str:
-        """The drawing moved to (x, y)."""
         return group(self.parts, x, y)
 
 
@@ -167,7 +157,6 @@ def rectangle(
 
 
 def line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1, dashes: str = "") -> str:
-    """A straight line."""
     return path(f"M{_short(x1)} {_short(y1)}L{_short(x2)} {_short(y2)}", stroke, width, dashes=dashes)
 
 
@@ -188,10 +177,9 @@ def curve(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float 
     return path(f"M{_short(x1)} {_short(y1)}C{numbers}", stroke, width, opacity=opacity)
 
 
-def arrow_head(x: float, y: float, fill: str, size: float = 6) -> str:
+def arrow_head(x: float, y: float, fill: str) -> str:
     """An arrow head with its tip at (x, y), pointing right."""
-    half = size * 0.6
-    return path(f"M{_short(x)} {_short(y)}l{_short(-size)} {_short(-half)}v{_short(2 * half)}z", fill=fill)
+    return path(f"M{_short(x)} {_short(y)}l-6 -3.6v7.2z", fill=fill)
 
 
 def group(parts: Iterable[str], x: float = 0, y: float = 0) -> str:
@@ -372,7 +360,6 @@ def _padded(figure: Svg, ratio: float) -> Svg:
 
 
 def below(drawings: Sequence[Drawing], gap: float = 0) -> Drawing:
-    """Drawings one below the other."""
     return grid(drawings, 1, gap)
 
 
@@ -398,13 +385,11 @@ def grid(drawings: Sequence[Drawing], across: int, gap: float = 0) -> Drawing:
 
 
 def named(drawing: Drawing, name: str, size: float = 13, room: float = 24) -> Drawing:
-    """A drawing with its name above it."""
     width = max(drawing.width, widest([name], size, bold=True))
     return Drawing(width, drawing.height + room, (text(name, 0, 8, size, bold=True), drawing.at(0, room)))
 
 
 def widest(texts: Sequence[str], size: float, bold: bool = False) -> float:
-    """The width of the widest of several texts."""
     return max((text_width(printable(content), least_type(size), bold) for content in texts), default=0.0)
 
 

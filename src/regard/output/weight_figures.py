@@ -16,6 +16,7 @@ from regard.output.characters import printable
 from regard.output.panel import (
     LINE,
     Booleans,
+    Labels,
     Numbers,
     Panel,
     Scale,
@@ -80,19 +81,18 @@ def weights_of(
 
 
 def head_count(subject: Any) -> int:
-    """The number of heads."""
     if isinstance(subject, Trace):
         return subject.heads
     shape = subject.shape if hasattr(subject, "shape") else np.shape(subject)
     return int(shape[-3]) if len(shape) > 2 else 1
 
 
-def numbers_of(name: str, given: Any) -> Numbers:
+def numbers_of(name: str, array: Any) -> Numbers:
     """Any array as a NumPy array in float64."""
     try:
-        return np.asarray(arrays.numpy_of(given) if hasattr(given, "dtype") else given, dtype=np.float64)
+        return np.asarray(arrays.numpy_of(array) if hasattr(array, "dtype") else array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise errors.not_an_array(name, given) from None
+        raise errors.not_an_array(name, array) from None
 
 
 def _of_attention(
@@ -128,17 +128,23 @@ def _pooled(weights: WeightMatrix, most: int) -> WeightMatrix:
     array = weights.array
     if max(array.shape) <= most:
         return weights
-    edges = [np.linspace(0, count, min(count, most) + 1).astype(int)[:-1] for count in array.shape]
-    sums = np.add.reduceat(np.add.reduceat(array, edges[0], axis=0), edges[1], axis=1)
-    covered = [np.diff([*starts, count]) for starts, count in zip(edges, array.shape, strict=True)]
+    rows, columns = (np.linspace(0, count, min(count, most) + 1).astype(int) for count in array.shape)
     return replace(
         weights,
-        array=sums / np.outer(*covered),
-        query_words=tuple(weights.query_words[index] for index in edges[0]),
-        key_words=tuple(weights.key_words[index] for index in edges[1]),
+        array=pool_matrix(array, rows, columns),
+        query_words=tuple(weights.query_words[index] for index in rows[:-1]),
+        key_words=tuple(weights.key_words[index] for index in columns[:-1]),
         hidden=None,
         pooled=f"{array.shape[0]} × {array.shape[1]} weights, each cell the mean of the weights it covers",
     )
+
+
+def pool_matrix(matrix: Numbers, rows: Any, columns: Any, pool: str = "mean") -> Numbers:
+    """The means or largest weights of cells of a whole matrix, by the edges of their rows and columns."""
+    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
+    reduce = np.maximum if pool == "max" else np.add
+    reduced: Numbers = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
+    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
 
 
 def _worded(
@@ -161,16 +167,12 @@ def _labels(name: str, words: Sequence[str] | None, count: int) -> tuple[str, ..
     return tuple(map(str, words))
 
 
-def weights_panel(
-    weights: WeightMatrix, scale: Scale, side: float, label_size: float, titles: tuple[str, str] = ("", ""),
-    labelled: tuple[bool, bool] = (True, True),
-) -> Panel:  # fmt: skip
+def weights_panel(weights: WeightMatrix, scale: Scale, side: float, labels: Labels) -> Panel:
     """The matrix of weights in square cells; numbers only if each cell is one weight."""
-    return panel(
-        weights.array, weights.query_words, weights.key_words, scale, (side, side), label_size=label_size,
-        row_title=titles[0], column_title=titles[1], hidden=weights.hidden, numbers=not weights.pooled,
-        apart=4 if weights.pooled else LINE, labelled=labelled,
-    )  # fmt: skip
+    labels = replace(labels, apart=4) if weights.pooled else labels
+    digits = None if weights.pooled else 2
+    rows, columns = weights.query_words, weights.key_words
+    return panel(weights.array, rows, columns, scale, (side, side), labels, hidden=weights.hidden, digits=digits)
 
 
 def largest_weight(weights: WeightMatrix) -> tuple[str, str, str]:
@@ -203,7 +205,7 @@ def heat_map(
         top = scale_for(np.quantile(weights.array, [0.995])).top
     scale = scale_for(weights.array, top=top)
     side = cell_size(max(weights.array.shape))
-    matrix = weights_panel(weights, scale, side, label_size_for(side), titles=("query", "key"))
+    matrix = weights_panel(weights, scale, side, Labels(label_size_for(side), ("query", "key")))
     body = with_bar(matrix, scale, "mean weight" if weights.pooled else "weight", apart=28)
     of_head = f", head {weights.head} of {weights.heads}" if weights.heads > 1 else ""
     return framed(f"Attention weights{of_head}", side_notes(weights), body, described(weights), least=324.0)
@@ -254,7 +256,6 @@ class Shapes:
 
     @property
     def note(self) -> str:
-        """What follows the heads, in words."""
         return (
             f"Each head gives every word a vector, Σ weight · v. The vectors of the {self.heads} heads are "
             f"concatenated ({self.tokens} × {self.joined}) and multiplied by W_O ({self.joined} × {self.out}), which "
@@ -315,7 +316,7 @@ def _maps(shown: Sequence[WeightMatrix], scale: Scale) -> Drawing:
     size = min(label_size_for(side), 12.0)
     maps = []
     for number, matrix in enumerate(shown):
-        drawn = weights_panel(matrix, scale, side, size, labelled=(number % across == 0, number < across))
+        drawn = weights_panel(matrix, scale, side, Labels(size, drawn=(number % across == 0, number < across)))
         name = text(f"head {matrix.head}", drawn.left, HEAD * 0.9, HEAD, bold=True)  # above the cells
         width = max(drawn.drawing.width, drawn.left + 64.0)
         maps.append(Drawing(width, HEAD * 1.6 + drawn.drawing.height, (name, drawn.drawing.at(0, HEAD * 1.6))))
@@ -356,7 +357,7 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     row = max(side, size * LINE)
     component, plain = "{row}, component {column}: {number}", (False, False)
     first, second, third = (
-        panel(array, of_rows, of_columns, colour, cell, label_size=size, labelled=labelled, hint=hint)
+        panel(array, of_rows, of_columns, colour, cell, Labels(size, drawn=labelled), hint=hint)
         for array, of_rows, of_columns, colour, cell, labelled, hint in (
             (joined, words, ins, scale, (side, row), (True, False), component),
             (matrix, ins, outs, of_matrix, (side, side), plain, "W_O, row {row}, column {column}: {number}"),
@@ -365,12 +366,14 @@ def _matrices(trace: Trace, joined: Numbers, matrix: Numbers, result: Numbers) -
     )
     tall = max(matrix_panel.height for matrix_panel in (first, second, third))
     drawn = []  # each in the middle of the height, its name above it; above the concatenated vectors their heads
-    for one, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
-        y, heads = 46 + (tall - one.height) / 2, trace.heads if name == "concatenated" else 0
-        parts = [one.drawing.at(0, y - one.top)]
-        parts.append(text(name, one.left + one.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True))
-        parts += _brackets(heads, one.left, y, one.width) if heads else []
-        drawn.append(Drawing(one.left + one.width, 46 + tall, tuple(parts)))
+    for shown, name in ((first, "concatenated"), (second, "W_O"), (third, "output")):
+        y, heads = 46 + (tall - shown.height) / 2, trace.heads if name == "concatenated" else 0
+        parts = [shown.drawing.at(0, y - shown.top)]
+        parts.append(
+            text(name, shown.left + shown.width / 2, y - (36 if heads else 14), HEAD, anchor="middle", bold=True)
+        )
+        parts += _brackets(heads, shown.left, y, shown.width) if heads else []
+        drawn.append(Drawing(shown.left + shown.width, 46 + tall, tuple(parts)))
     top = drawn[0].height - tall
     signs = [Drawing(46, 0, (text(sign, 23, top + tall / 2, 22, anchor="middle"),)) for sign in "×="]
     bars = colour_bar(scale, min(tall, 120.0), "vectors"), colour_bar(of_matrix, min(tall, 120.0), "W_O")

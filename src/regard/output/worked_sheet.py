@@ -61,7 +61,6 @@ class _Page:
         self, title: str, rows: Sequence[str], columns: Sequence[str] | int, content: Content, *,
         is_input: bool = False, decimals: int = 0,
     ) -> Address:  # fmt: skip
-        """Write a block with its title and labels."""
         names = columns if not isinstance(columns, int) else [str(at + 1) for at in range(columns)]
         self._text(self.row, 1, title).font = self.styles.Font(bold=True)
         for column, name in enumerate(names, 2):

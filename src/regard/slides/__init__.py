@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 from regard import atomic_file, errors, examples
+from regard.slides import html, pptx, svg
 from regard.slides.deck import Deck, GridCell, SlideGrid, fit
 from regard.slides.lecture import Lecture
 from regard.slides.parts import PARTS as PARTS
-from regard.slides.svg import slide_svg
 from regard.teaching.hand_check.inputs import parse_product
 
-DECKS, FIGURES = (".pptx", ".pdf", ".html"), (".svg", ".png")
-FORMATS = (*DECKS, *FIGURES)
+WRITERS: dict[str, Callable[[Deck], str | bytes]] = {".pptx": pptx.pptx, ".pdf": svg.pdf, ".html": html.html}
+FIGURES = (".svg", ".png")
+FORMATS = (*WRITERS, *FIGURES)
 
 
 def deck_of(
@@ -56,11 +55,9 @@ def deck_of(
 
 def content(deck: Deck, ending: str) -> str | bytes:
     """The deck as the content of a file: .pptx, .pdf or .html."""
-    if ending not in DECKS:
+    if ending not in WRITERS:
         raise errors.option("path", ending, "a name that ends in .pptx, .pdf or .html")
-    name = ending.removeprefix(".")
-    write = getattr(import_module(f"regard.slides.{name}"), name)
-    return cast("str | bytes", write(deck))
+    return WRITERS[ending](deck)
 
 
 def save(deck: Deck, path: str | Path) -> list[Path]:
@@ -71,4 +68,4 @@ def save(deck: Deck, path: str | Path) -> list[Path]:
     digits = len(str(len(deck.slides)))
     names = [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, len(deck.slides) + 1)]
     names = [path] if len(names) == 1 else names
-    return [slide_svg(slide).save(name) for slide, name in zip(deck.slides, names, strict=True)]
+    return [svg.slide_svg(slide).save(name) for slide, name in zip(deck.slides, names, strict=True)]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
+from regard.output import colours
 from regard.output.characters import fitted, printable, text_width, wrapped
-from regard.output.svg import Svg
+from regard.output.svg import SUBSCRIPT, Svg
 
 WIDTH, HEIGHT = 960.0, 540.0
 LEFT, TOP, BOTTOM = 48.0, 104.0, 516.0  # of what is below the title
@@ -61,7 +62,6 @@ class SlideGrid:
     sum_row: bool = False  # whether the last row is a sum
 
     def is_left(self, column: int) -> bool:
-        """Whether a column is aligned at the left."""
         return self.align[column : column + 1] == "l"
 
     def map(self, change: Callable[[str], str]) -> SlideGrid:
@@ -93,7 +93,6 @@ class SlideGrid:
         ]
 
     def height(self, size: float) -> float:
-        """The height at this font size."""
         return ROW * size * (len(self.rows) + 1)
 
 
@@ -158,7 +157,7 @@ def _column_groups(table: SlideGrid) -> Iterator[SlideGrid]:
     widths = table.widths(LEAST)
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
-        if len(groups[-1]) > 1 and sum(widths[one] for one in groups[-1]) + widths[column] > INNER:
+        if len(groups[-1]) > 1 and sum(widths[first] for first in groups[-1]) + widths[column] > INNER:
             groups.append([0])
         groups[-1].append(column)
     yield from map(table.columns, groups)
@@ -168,7 +167,7 @@ def _row_groups(table: SlideGrid, room: float) -> Iterator[SlideGrid]:
     most = max(1, math.floor(room / (ROW * LEAST)) - 1)
     count = math.ceil(len(table.rows) / most)
     for number in range(count):
-        start, end = (round(len(table.rows) * place / count) for place in (number, number + 1))
+        start, end = (round(len(table.rows) * bound / count) for bound in (number, number + 1))
         marked = table.marked_row
         yield replace(
             table,
@@ -204,8 +203,8 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT, y, INNER, height, element.size, tuple(_text_lines(element))))
         elif isinstance(element, SlideGrid):
             most = room - figures * LEAST_FIGURE
-            fitting = (one for one in TABLE_SIZES if sum(element.widths(one)) <= INNER and element.height(one) <= most)
-            size = next(fitting, LEAST)
+            fits = (size for size in TABLE_SIZES if sum(element.widths(size)) <= INNER and element.height(size) <= most)
+            size = next(fits, LEAST)
             widths, height = element.widths(size), element.height(size)
             placed.append(Placed(element, LEFT, y, sum(widths), height, size, (), tuple(widths)))
             room -= height
@@ -215,3 +214,58 @@ def place(slide: Slide) -> list[Placed]:
             placed.append(Placed(element, LEFT + (INNER - width) / 2, y, width, height))
         y += height + APART
     return placed
+
+
+# Text in runs, so that W_Q and d_k have their index below the line, and the look of a table's cells
+
+NEW = "#fff3c4"  # the column that this click adds
+HEADING = "#eef1f6"
+
+
+class TextRun(TypedDict):
+    text: str
+    below: bool
+
+
+def runs(content: str) -> list[TextRun]:
+    """The pieces of a text.
+
+    >>> [run["text"] for run in runs("score/√d_k = 2")]
+    ['score/√d', 'k', ' = 2']
+    """
+    content = printable(content)
+    pieces: list[TextRun] = []
+    start = 0
+    for match in SUBSCRIPT.finditer(content):
+        pieces += [{"text": content[start : match.end(1)], "below": False}, {"text": match[2], "below": True}]
+        start = match.end()
+    if content[start:]:
+        pieces.append({"text": content[start:], "below": False})
+    return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class SlideCell:
+    """A cell of a table as every renderer draws it."""
+
+    text: str
+    fill: str | None
+    ink: str
+    bold: bool
+    heavy: bool = False  # a heavy line below it
+    live: str = ""  # name of the number, if an HTML deck computes it again
+
+
+def cells(grid: SlideGrid) -> Iterator[list[SlideCell]]:
+    """The heading and the rows."""
+    last = len(grid.rows) - 1
+    yield [SlideCell(heading, HEADING, colours.INK, bold=True, heavy=True) for heading in grid.headings]
+    for number, row in enumerate(grid.rows):
+        line = []
+        for column, text in enumerate(row):
+            shade, live = (text.shade, text.live) if isinstance(text, GridCell) else (0.0, "")
+            fill = colours.sequential(shade) if shade > 0 else NEW if column == grid.new_column else None
+            bold = (number == grid.marked_row and column == 0) or (grid.sum_row and number == last)
+            ink = colours.ink_on(fill) if shade > 0 and fill else colours.INK
+            line.append(SlideCell(text, fill, ink, bold, heavy=grid.sum_row and number == last - 1, live=live))
+        yield line

@@ -5,41 +5,32 @@ from __future__ import annotations
 import json
 from html import escape
 from importlib.resources import files
+from string import Template
 
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg
-from regard.slides.deck import HEIGHT, LEFT, LINE, PADDING, ROW, TITLE, WIDTH, Deck, Placed, Slide, SlideText, place
-from regard.slides.runs import cells, runs
+from regard.slides.deck import (
+    HEIGHT,
+    LEFT,
+    LINE,
+    PADDING,
+    ROW,
+    TITLE,
+    WIDTH,
+    Deck,
+    Placed,
+    Slide,
+    SlideText,
+    cells,
+    place,
+    runs,
+)
 
-STYLE = f"""
-*{{box-sizing:border-box}}
-body{{margin:0;background:#1b1f27;overflow:hidden;
-font-family:'Helvetica Neue',Helvetica,Arial,'Liberation Sans','Noto Sans',sans-serif;color:{colours.INK}}}
-section{{position:absolute;left:50%;top:50%;width:{WIDTH}px;height:{HEIGHT}px;background:#fff;display:none;
-overflow:hidden;transform:translate(-50%,-50%) scale(var(--scale,1))}}
-section.shown{{display:block}}
-h1{{position:absolute;left:{LEFT}px;top:34px;margin:0;font-size:{TITLE}px;line-height:1.2;white-space:pre}}
-hr{{position:absolute;left:{LEFT}px;top:84px;width:864px;margin:0;border:0;border-top:1px solid {colours.RULE}}}
-.part{{position:absolute;margin:0;white-space:pre}}
-sub{{font-size:max(18px,.75em);line-height:0;vertical-align:-.18em}}
-table{{border-collapse:collapse;table-layout:fixed;font-variant-numeric:tabular-nums}}
-th,td{{padding:0 {PADDING}px;border-bottom:.5px solid {colours.RULE};text-align:right;font-weight:400}}
-th{{font-weight:700}}.left{{text-align:left}}.bold{{font-weight:700}}.heavy{{border-bottom:1.5px solid {colours.MUTED}}}
-.part svg{{display:block;width:100%;height:100%}}
-aside{{display:none;position:fixed;left:0;right:0;bottom:0;padding:12px 24px;background:#000c;color:#fff;font-size:18px;
-white-space:pre-wrap}}
-.notes aside.shown{{display:block}}
-#pointer{{display:none;position:fixed;width:26px;height:26px;margin:-13px;border-radius:50%;background:#d2232acc;
-pointer-events:none}}
-[data-component]{{border-bottom:2px dotted {colours.ACCENT};cursor:text;padding:0 1px}}
-[data-component]:focus{{outline:2px solid {colours.ACCENT};border-radius:2px}}
-.changed section[data-part=heads]::after{{content:"Numbers of the embeddings before the change";position:absolute;
-right:{LEFT}px;bottom:6px;font-size:18px;color:{colours.MUTED}}}
-.pointing{{cursor:none}}.pointing #pointer{{display:block}}
-@media print{{@page{{size:{WIDTH}px {HEIGHT}px;margin:0}}body{{overflow:visible;background:#fff}}
-section{{display:block;position:relative;left:0;top:0;transform:none;break-after:page}}aside,#pointer{{display:none}}}}
-"""
+IN_CSS: dict[str, object] = {
+    "WIDTH": WIDTH, "HEIGHT": HEIGHT, "LEFT": LEFT, "TITLE": TITLE, "PADDING": PADDING,
+    "INK": colours.INK, "RULE": colours.RULE, "MUTED": colours.MUTED, "ACCENT": colours.ACCENT,
+}  # what deck.css is filled in with  # fmt: skip
 
 
 def html(deck: Deck) -> str:
@@ -47,18 +38,18 @@ def html(deck: Deck) -> str:
     body = "\n".join(map(_section, deck.slides))
     notes = "\n".join(f"<aside>{escape(printable(chr(10).join(slide.notes)))}</aside>" for slide in deck.slides)
     notes = notes.replace("↵", "\n")
-    script = _script("deck.js")
+    script, style = _file("deck.js"), Template(_file("deck.css")).substitute(IN_CSS)
     if deck.live is not None:
-        script += f"const live = {json.dumps(deck.live, separators=(',', ':'))};\n{_script('live.js')}"
+        script += f"const live = {json.dumps(deck.live, separators=(',', ':'))};\n{_file('live.js')}"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(printable(deck.title))}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head>\n<body>\n{body}\n{notes}\n"
+        f"<style>\n{style}</style></head>\n<body>\n{body}\n{notes}\n"
         f'<div id="pointer"></div><script>{script}</script></body></html>\n'
     )
 
 
-def _script(name: str) -> str:
+def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -97,9 +88,9 @@ def _components(vector: str) -> str:
     """The numbers of an embedding, which can be changed."""
     numbers = [part for part in vector.split() if part != "…"]
     shown = [
-        f'<span contenteditable="true" role="textbox" aria-label="component {place + 1}" data-component="{place}">'
+        f'<span contenteditable="true" role="textbox" aria-label="component {index + 1}" data-component="{index}">'
         f"{escape(number)}</span>"
-        for place, number in enumerate(numbers)
+        for index, number in enumerate(numbers)
     ]
     return " ".join([*shown, *(["…"] if vector.endswith("…") else [])])
 

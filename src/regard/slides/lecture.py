@@ -61,7 +61,6 @@ class Lecture:
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """The words of the sentence."""
         return words_of(self.text)
 
     @property
@@ -112,7 +111,6 @@ class Lecture:
 
     @property
     def quoted(self) -> str:
-        """The sentence as an argument in a shell."""
         return quoted(self.text)
 
     def steps_command(self, options: str = "") -> str:
@@ -220,26 +218,25 @@ def sentence_elements(
     key = strongest(row, query) if key is None else key
     if len(words) <= MOST_SENTENCE:
         return (sentence(words, row, query, key=key, numbers=numbers, caption=False),)
-    near = sorted(range(len(words)), key=lambda place: min(abs(place - query), abs(place - key)))
+    near = sorted(range(len(words)), key=lambda position: min(abs(position - query), abs(position - key)))
     kept = sorted(near[: MOST_SENTENCE - 3])
     shown: list[tuple[str, float, int]] = []  # word, weight, place; … for the words of a gap
-    for place in range(len(words)):
-        if place in kept:
-            shown.append((words[place], row[place], place))
+    for position in range(len(words)):
+        if position in kept:
+            shown.append((words[position], row[position], position))
         elif shown and shown[-1][0] == "…":
-            shown[-1] = ("…", shown[-1][1] + row[place], -1)
+            shown[-1] = ("…", shown[-1][1] + row[position], -1)
         else:
-            shown.append(("…", row[place], -1))
-    places = [place for _, _, place in shown]
+            shown.append(("…", row[position], -1))
+    positions = [position for _, _, position in shown]
     drawn = sentence(
-        [word for word, _, _ in shown], [weight for _, weight, _ in shown], places.index(query),
-        key=places.index(key), numbers=numbers, caption=False,
+        [word for word, _, _ in shown], [weight for _, weight, _ in shown], positions.index(query),
+        key=positions.index(key), numbers=numbers, caption=False,
     )  # fmt: skip
     return drawn, remark("Only the words around both are shown; … is the rest.")
 
 
 def read(name: str, text: str) -> Reading:
-    """A text as read by a model."""
     return model(name).read(text)
 
 
@@ -249,7 +246,6 @@ def remark(*paragraphs: str) -> SlideText:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """A number as it is printed on slides."""
     return printed_number(float(value), digits)
 
 

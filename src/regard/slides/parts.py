@@ -45,6 +45,7 @@ from regard.slides.lecture import (
     weights_of_word,
 )
 from regard.teaching.block import block_lesson
+from regard.teaching.hand_check.calculation import softmax
 from regard.teaching.lookup import lookup
 from regard.teaching.positions import position_lesson
 from regard.teaching.recorded import recorded
@@ -74,9 +75,9 @@ def intuition(lecture: Lecture) -> Iterator[Slide]:
     source = f"{reading.model}, a trained model: layer {link.layer}, head {link.head}. Darker: a larger weight."
     drawn = sentence_elements(words, row, link.query)
     yield slide(f"{query} attends to other words", *drawn, remark(source))
-    order = [place for place in np.argsort(-row, kind="stable") if place != link.query][:MOST_LINKS]
-    rows = [(labels[link.query], labels[place], share(row[place])) for place in order]
-    total = number(sum(row[place] for place in order))
+    order = [key for key in np.argsort(-row, kind="stable") if key != link.query][:MOST_LINKS]
+    rows = [(labels[link.query], labels[key], share(row[key])) for key in order]
+    total = number(sum(row[key] for key in order))
     says = remark(f"Weights of all words sum to 1; these {len(order)} sum to {total}.", source)
     yield slide(f"The strongest links of {query}", SlideGrid(("query", "key", "weight"), rows, "ll"), says)
 
@@ -85,7 +86,7 @@ def matrices(lecture: Lecture) -> Iterator[Slide]:
     """Embeddings, the three weight matrices, and what q, k and v are for."""
     words, inputs = lecture.words, lecture.steps.inputs
     slide = lecture.slides(lecture.steps_command())
-    rows = [(word, f"x{index(place)}", lecture.cell("x", place)) for place, word in enumerate(words)]
+    rows = [(word, f"x{index(position)}", lecture.cell("x", position)) for position, word in enumerate(words)]
     says = remark(f"Every word is a vector of {WIDTH} numbers; the first 4 are shown.", SOURCE)
     table = SlideGrid(("Word", "name", "embedding x"), rows, "lll")
     yield slide("Every word becomes a vector", table, says, *lecture.shortened)
@@ -116,26 +117,26 @@ COLUMNS = ("Word", "q", "k", "score", "÷ √d_k = 8", "softmax", "v", "softmax 
 def purpose(lecture: Lecture) -> Iterator[Slide]:
     """What q, k and v are for, with the numbers of one word."""
     words = lecture.words
-    place = len(words) - 1
-    i = index(place)
-    slide = lecture.slides(lecture.steps_command(f" --query {quoted(lecture.names[place])}"))
+    position = len(words) - 1
+    i = index(position)
+    slide = lecture.slides(lecture.steps_command(f" --query {quoted(lecture.names[position])}"))
     rows = [
-        (f"q{i} = x{i} · W_Q", "what the word is looking for", lecture.cell("q", place)),
-        (f"k{i} = x{i} · W_K", "its index: how others find it", lecture.cell("k", place)),
-        (f"v{i} = x{i} · W_V", "its content: what it passes on", lecture.cell("v", place)),
+        (f"q{i} = x{i} · W_Q", "what the word is looking for", lecture.cell("q", position)),
+        (f"k{i} = x{i} · W_K", "its index: how others find it", lecture.cell("k", position)),
+        (f"v{i} = x{i} · W_V", "its content: what it passes on", lecture.cell("v", position)),
     ]
-    headings = words[place], "what it is for", f"{SHOWN} of {WIDTH} numbers"
+    headings = words[position], "what it is for", f"{SHOWN} of {WIDTH} numbers"
     for last in (1, 2, 3):
         yield slide("One word, three vectors", SlideGrid(headings, rows[:last], "lll"))
-    best = int(np.argmax(lecture.array("score")[place]))
+    best = int(np.argmax(lecture.array("score")[position]))
     matches = [
-        (f"q{i}", f"k{index(key)}: {word}", lecture.cell("score", place, key), f"v{index(key)}: {word}",
-         lecture.cell("weight", place, key)) for key, word in enumerate(words)
+        (f"q{i}", f"k{index(key)}: {word}", lecture.cell("score", position, key), f"v{index(key)}: {word}",
+         lecture.cell("weight", position, key)) for key, word in enumerate(words)
     ]  # fmt: skip
     grid = SlideGrid(("looking for", "index", "match q · k", "content", "its share"), matches, "llrl", best)
     says = remark("As in a library: the query is compared with every index card, and the contents of the books are "
                   "mixed, each by how well its card matches.")  # fmt: skip
-    yield slide(f"The query of “{lecture.names[place]}” meets every key", grid, says)
+    yield slide(f"The query of “{lecture.names[position]}” meets every key", grid, says)
 
 
 def table(lecture: Lecture) -> Iterator[Slide]:
@@ -187,13 +188,13 @@ def table_of(lecture: Lecture, query: int, *, clicks: bool, positions: bool = Fa
 def _rows(lecture: Lecture, query: int, positions: bool) -> list[Sequence[str]]:
     """All cells of a query's table, the sum last, as numbers or as symbols."""
 
-    def cell(name: str, *place: int) -> str:
-        return lecture.cell(name, *place, positioned=positions, as_symbol=lecture.symbols)
+    def cell(name: str, *at: int) -> str:
+        return lecture.cell(name, *at, positioned=positions, as_symbol=lecture.symbols)
 
     rows: list[Sequence[str]] = [
-        (word, cell("q", query) if place == query else "", cell("k", place), cell("score", query, place),
-         cell("scaled", query, place), cell("weight", query, place), cell("v", place), cell("weighted", query, place))
-        for place, word in enumerate(lecture.words)
+        (word, cell("q", query) if key == query else "", cell("k", key), cell("score", query, key),
+         cell("scaled", query, key), cell("weight", query, key), cell("v", key), cell("weighted", query, key))
+        for key, word in enumerate(lecture.words)
     ]  # fmt: skip
     return [*rows, ("sum", "", "", "", "", "1" if lecture.symbols else "1.00", "", cell("z", query))]
 
@@ -261,25 +262,24 @@ def eight_heads(lecture: Lecture) -> Iterator[Slide]:
     yield slide("Concatenate, then multiply by W_O", drawn, says)
 
     # What each head adds to one word: its output times its rows of W_O.
-    place = len(words) - 1
-    added = [outputs[head, place] @ matrix[head * size : (head + 1) * size] for head in range(len(outputs))]
+    position = len(words) - 1
+    added = [outputs[head, position] @ matrix[head * size : (head + 1) * size] for head in range(len(outputs))]
     total = np.sum(added, axis=0)
-    error = abs(total - projected[place]).max()
+    error = abs(total - projected[position]).max()
     rows = []
     for head, part in enumerate(added):
         low = index(head - 1)
         shown_part = f"A{low} · E{low} · W{low}" if lecture.symbols else vector(part)
         rows.append((f"head {head}", shown_part, number(float(np.linalg.norm(part)))))
-    rows.append(
-        ("sum", f"Z_f, row {place + 1}" if lecture.symbols else vector(total), number(float(np.linalg.norm(total))))
-    )
+    summed = f"Z_f, row {position + 1}" if lecture.symbols else vector(total)
+    rows.append(("sum", summed, number(float(np.linalg.norm(total)))))
     within = f" within {error:.0e}" if error else ""
     lines = "columns" if lecture.is_transposed else "rows"
     says = remark(
         f"Z_f = Σ A_h · E_h · W_h over the heads h; E_h = X · W_V of head h, W_h its {size} {lines} of W_O. "
         f"Concatenating gives the same{within}."
     )
-    table = SlideGrid(("", f"added to “{words[place]}”", "length"), rows, "ll", sum_row=True)
+    table = SlideGrid(("", f"added to “{words[position]}”", "length"), rows, "ll", sum_row=True)
     yield slide("The same as a sum over heads", table, says)
 
 
@@ -298,9 +298,9 @@ def look_up(lecture: Lecture) -> Iterator[Slide]:
     headings, rows = ("key", "value"), [(key, str(value)) for key, value in person.items()]
     yield slide("A dictionary: keys and values", SlideGrid(headings, rows, "ll"))
     marked = list(person).index(exact)
-    found = [(key, GridCell(value, 0.6 if place == marked else 0.0)) for place, (key, value) in enumerate(rows)]
+    marked_rows = [(key, GridCell(value, 0.6 if row == marked else 0.0)) for row, (key, value) in enumerate(rows)]
     says = SlideText((f"SELECT value WHERE key = “{exact}”   →   {by_cosine.hard(exact).value}",), bold=True)
-    yield slide_exact("Hard look-up: the key equals the query", says, SlideGrid(headings, found, "ll", marked))
+    yield slide_exact("Hard look-up: the key equals the query", says, SlideGrid(headings, marked_rows, "ll", marked))
     says = SlideText((f"SELECT value WHERE key = “{similar}”   →   nothing",), bold=True)
     yield slide_similar("A query that equals no key finds nothing", says, SlideGrid(headings, rows, "ll"))
     soft = by_cosine.soft(similar)
@@ -323,8 +323,8 @@ def root(lecture: Lecture) -> Iterator[Slide]:
     scores = np.array(examples.named("softmax").content["scores"], np.float64)
     rows = []
     for name, logits in (("scores", scores), ("÷ √4 = 2", scores / 2)):
-        weights = _softmax(logits)
-        printed = (" and ".join(number(one, digits) for one in pair) for pair, digits in ((logits, 0), (weights, 2)))
+        weights = softmax(logits)
+        printed = (" and ".join(number(part, digits) for part in pair) for pair, digits in ((logits, 0), (weights, 2)))
         rows.append((name, *printed, number(float(weights[0] * weights[1]))))
     headings = "", "two scores", "softmax", "gradient p₁ · p₂"
     yield slide("Large scores, one large weight", SlideGrid(headings, rows[:1]))
@@ -345,21 +345,16 @@ def root(lecture: Lecture) -> Iterator[Slide]:
         yield slide(name, SlideGrid(("d_k", "divided by 1", "divided by √d_k"), cells), remark(what, lesson.setting))
 
 
-def _softmax(logits: Any) -> Any:
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()
-
-
 def positions(lecture: Lecture) -> Iterator[Slide]:
     """x = embedding + position, and the pattern of sinusoidal positions."""
     words = lecture.words
     encoding = position_lesson("sinusoidal", length=len(words), width=WIDTH).encoding
     rows: list[Sequence[str]] = [
-        (word, lecture.cell("x", place), vector(encoding[place]), lecture.cell("x", place, positioned=True))
-        for place, word in enumerate(words)
+        (word, lecture.cell("x", at), vector(encoding[at]), lecture.cell("x", at, positioned=True))
+        for at, word in enumerate(words)
     ]
     if lecture.symbols:
-        i = [index(place) for place in range(len(words))]
+        i = [index(at) for at in range(len(words))]
         rows = [(word, f"e{i}", f"p{i}", f"x{i} = e{i} + p{i}") for word, i in zip(words, i, strict=True)]
     slide = lecture.slides(f"regard positions sinusoidal --length {len(words)} --width {WIDTH}")
     table = SlideGrid(("Word", "embedding e", "position p", "x = e + p"), rows)
@@ -483,7 +478,7 @@ def fixed(lecture: Lecture) -> Iterator[Slide]:
     shown = []
     for name, reading in (("A, first text", first), ("A, second text", second)):
         words = texts(reading)[:8]
-        rows = [weights_of_word(reading, link.layer, link.head, place)[: len(words)] for place in range(len(words))]
+        rows = [weights_of_word(reading, link.layer, link.head, query)[: len(words)] for query in range(len(words))]
         shown.append(Factor(name, np.stack(rows), words, is_weights=True))
     says = remark(f"The same head, layer {link.layer}, head {link.head} of {first.model}. Of a longer text the first 8 "
                   "words are drawn, [CLS] among them.")  # fmt: skip
@@ -543,16 +538,16 @@ def probability(lecture: Lecture) -> Iterator[Slide]:
     text = str(examples.named("africa").content)
     reading = read(lecture.model, text)
     words = texts(reading)
-    places = [place for place, word in enumerate(words) if not word.startswith("[")]
+    words_at = [position for position, word in enumerate(words) if not word.startswith("[")]
     slide = lecture.slides(f'regard see "{text}" --head subject\nregard see "{text}" --head object')
     rows = []
     for relation, query_at, key_at in (("subject", 0, 1), ("subject", 1, 2), ("object", 2, 1)):
         answer = _answer(reading, relation)
         if answer is None or answer.role is None:
             continue
-        link, query, key = answer.link, places[query_at], places[key_at]
+        link, query, key = answer.link, words_at[query_at], words_at[key_at]
         row = weights_of_word(reading, link.layer, link.head, query)
-        shares = number(row[key]), number(row[key] / row[places].sum())
+        shares = number(row[key]), number(row[key] / row[words_at].sum())
         rows.append((words[query], words[key], *shares, f"{link.layer}.{link.head}", answer.role.arrow))
     table = SlideGrid(("q", "k", "probability", "among words", "head", "known for"), rows, "llrrrl")
     says = remark("Each row: how much of the query's attention goes to this key, in a head of a trained model.",
@@ -562,7 +557,7 @@ def probability(lecture: Lecture) -> Iterator[Slide]:
     answer = _answer(reading, "subject")
     if answer is not None:
         link = answer.link
-        weights = [weights_of_word(reading, link.layer, link.head, place) for place in range(len(words))]
+        weights = [weights_of_word(reading, link.layer, link.head, position) for position in range(len(words))]
         says = remark(
             f"Every row sums to 1. Layer {link.layer}, head {link.head} of {lecture.model}: one head, not a mean."
         )
@@ -586,10 +581,10 @@ def blocks(lecture: Lecture) -> Iterator[Slide]:
         ("decoder: cross-attention", "what is written so far", "the encoder's output", "none"),
     )
     table = SlideGrid(("part", "queries from", "keys and values from", "mask"), rows, "llll")
-    yield slide("Encoder and decoder: who attends to whom", table)
-    own, cross = (np.asarray(trace["weight"])[0] for trace in lesson.traces)
+    yield slide("Encoder and decoder: what attends to what", table)
+    self_weights, cross = (np.asarray(trace["weight"])[0] for trace in lesson.traces)
     for name, array, keys, meaning in (
-        ("Masked: nothing from the future", own, target, "A word sees itself and the words before it."),
+        ("Masked: nothing from the future", self_weights, target, "A word sees itself and the words before it."),
         ("Cross-attention: French queries, English keys", cross, source,
          "Queries come from the decoder; keys and values from what the encoder made of the text."),
     ):  # fmt: skip
@@ -603,7 +598,7 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     target = 2.0
     q, k = x[0] @ w_q, x @ w_k
     scaled = k @ q / np.sqrt(2)
-    weights = _softmax(scaled)
+    weights = softmax(scaled)
     output = float(weights @ values)
     by_output = output - target
     by_weights = by_output * values
@@ -626,11 +621,11 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
     both = SlideGrid(("forward", "number", "backward", "gradient"), rows, "lrlr")
     says = remark("x₁ = 1 0, x₂ = 0 2; W_Q = W_K = I; v = 1 and 3; the target is 2.")
     yield slide("Learning, 1: one query forward", both.columns((0, 1)), says)
-    softmax = remark("Through the softmax: ∂L/∂scaled = a · (∂L/∂a − Σ a · ∂L/∂a), for each key.")
+    backward = remark("Through the softmax: ∂L/∂scaled = a · (∂L/∂a − Σ a · ∂L/∂a), for each key.")
     for first in range(len(rows) - 2, -1, -1):
-        known = [row if place >= first else (*row[:2], "", "") for place, row in enumerate(rows)]
-        grid = replace(both, rows=known, marked_row=first)
-        below = [softmax] if rows[first][2] == "∂L/∂scaled" else []
+        rows_so_far = [row if row_index >= first else (*row[:2], "", "") for row_index, row in enumerate(rows)]
+        grid = replace(both, rows=rows_so_far, marked_row=first)
+        below = [backward] if rows[first][2] == "∂L/∂scaled" else []
         yield slide("Learning, 2: the gradient, from the loss back", grid, *below)
     step = 0.5
     gradients = [(name, *(vector(row, 2) for row in by)) for name, by in zip(names, (by_w_q, by_w_k), strict=True)]
@@ -649,13 +644,13 @@ def learning(lecture: Lecture) -> Iterator[Slide]:
 def _film(lecture: Lecture) -> Iterator[Slide]:
     """Four heads of a real run while they learn, each a kind of question of its own."""
     film = recorded("film")
-    for place, step in enumerate(film["steps"]):
+    for snapshot, step in enumerate(film["steps"]):
         shown = [
             Factor(f"head {head}", np.array(weights) / 255, is_weights=True,
-                   shape=f"{film['best_at'][head]}: {film['head_accuracy'][place][head]:.2f}")
-            for head, weights in enumerate(film["weights"][place])
+                   shape=f"{film['best_at'][head]}: {film['head_accuracy'][snapshot][head]:.2f}")
+            for head, weights in enumerate(film["weights"][snapshot])
         ]  # fmt: skip
-        loss, right = film["test_loss"][place], film["accuracy"][place]
+        loss, right = film["test_loss"][snapshot], film["accuracy"][snapshot]
         says = remark(f"Test loss {loss:.2f}, {right:.0%} right. Below each head: how often "
                       "its largest weight is on the word that answers where, whose, what or when.")  # fmt: skip
         title = "Four heads before training" if step == 0 else f"Four heads after {step:,} steps"

@@ -9,8 +9,22 @@ from typing import Any
 from regard import errors
 from regard.output import colours
 from regard.output.svg import Svg
-from regard.slides.deck import HEIGHT, INNER, LEFT, LINE, PADDING, TITLE, WIDTH, Deck, Placed, SlideText, place
-from regard.slides.runs import SlideCell, cells, runs
+from regard.slides.deck import (
+    HEIGHT,
+    INNER,
+    LEFT,
+    LINE,
+    PADDING,
+    TITLE,
+    WIDTH,
+    Deck,
+    Placed,
+    SlideCell,
+    SlideText,
+    cells,
+    place,
+    runs,
+)
 
 FONT = "Arial"
 PIXELS = 2.0  # of a figure, per point of the slide
@@ -73,7 +87,6 @@ class _Writer:
             self.table(shapes, placed, box)
 
     def table(self, shapes: Any, placed: Placed, box: list[Any]) -> None:
-        """A native table, whose cells can be edited."""
         element: Any = placed.element
         rows = list(cells(element))
         table = shapes.add_table(len(rows), len(placed.columns), *box).table
@@ -86,7 +99,6 @@ class _Writer:
                 self.cell(table.cell(number, column), cell, placed.size, element.is_left(column))
 
     def cell(self, target: Any, cell: SlideCell, size: float, is_left: bool) -> None:
-        """One cell: its text, its colours, its alignment."""
         target.margin_left = target.margin_right = self.points(PADDING - 2)
         target.margin_top = target.margin_bottom = 0
         target.vertical_anchor = self.text.MSO_ANCHOR.MIDDLE

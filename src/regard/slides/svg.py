@@ -1,7 +1,8 @@
-"""A slide as a figure: title, text, tables and pictures in one SVG of 960 × 540."""
+"""A slide as a figure: title, text, tables and pictures in one SVG of 960 × 540; and a deck of them as PDF."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,22 @@ from typing import Any
 from regard.output import colours
 from regard.output.characters import printable
 from regard.output.svg import Svg, group, least_size, line, rectangle, text
-from regard.slides.deck import HEIGHT, INNER, LEAST, LEFT, PADDING, TITLE, WIDTH, Placed, Slide, SlideText, place
-from regard.slides.runs import cells
+from regard.output.typst_pages import typeset
+from regard.slides.deck import (
+    HEIGHT,
+    INNER,
+    LEAST,
+    LEFT,
+    PADDING,
+    TITLE,
+    WIDTH,
+    Deck,
+    Placed,
+    Slide,
+    SlideText,
+    cells,
+    place,
+)
 
 # typst sets a whole line in the font that has its rarest character, so indices and ᵀ are drawn as small letters.
 INDEX, SUBSCRIPTS = re.compile("(?<=[A-Za-z])[₀-₉]+"), str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
@@ -28,20 +43,28 @@ def slide_svg(slide: Slide) -> Svg:
     return Svg(WIDTH, HEIGHT, slide.title, _described(slide), tuple(parts))
 
 
+def pdf(deck: Deck) -> bytes:
+    """The deck as the content of a PDF file, one page per slide; needs the package typst."""
+    drawn = [slide_svg(slide) for slide in deck.slides]
+    content = {"title": deck.title, "slides": [{"svg": str(figure), "alt": figure.description} for figure in drawn]}
+    instead = "Or write the deck as .html, which needs no further package."
+    return typeset("PDF", "deck", {"deck": json.dumps(content)}, instead, format="pdf")
+
+
 def _line(content: str, x: float, y: float, size: float, **options: Any) -> str:
-    content = INDEX.sub(lambda found: "_" + found[0].translate(SUBSCRIPTS), printable(content))
+    content = INDEX.sub(lambda match: "_" + match[0].translate(SUBSCRIPTS), printable(content))
     return _raise_t(text(content, x, y, size, **options))
 
 
 def _raise_t(part: str) -> str:
     """ᵀ as a raised T, in a part with lines of text."""
 
-    def raised(found: re.Match[str]) -> str:
-        size, after_index = float(found[2]), found[3]
+    def raised(match: re.Match[str]) -> str:
+        size, after_index = float(match[2]), match[3]
         up = float(after_index or 0) - size * 0.3  # of two dy for one character only the inner one counts
-        rest = f'<tspan dy="{size * 0.3:.2f}">{found[4]}{"" if after_index else "</tspan>"}'
+        rest = f'<tspan dy="{size * 0.3:.2f}">{match[4]}{"" if after_index else "</tspan>"}'
         small = max(size * 0.7, LEAST if size >= LEAST else 0.0)
-        return f'{found[1]}<tspan dy="{up:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
+        return f'{match[1]}<tspan dy="{up:.2f}" font-size="{small:.2f}">T</tspan>{rest}</text>'
 
     while (changed := TRANSPOSED.sub(raised, part)) != part:
         part = changed
@@ -83,12 +106,12 @@ def _table(placed: Placed) -> Iterator[str]:
 
 def _described(slide: Slide) -> str:
     """What is on the slide, for screen readers."""
-    said = [slide.title]
+    sentences = [slide.title]
     for element in slide.elements:
         if isinstance(element, SlideText):
-            said += element.paragraphs
+            sentences += element.paragraphs
         elif isinstance(element, Svg):
-            said.append(element.description)
+            sentences.append(element.description)
         else:
-            said += [", ".join(row) for row in (element.headings, *element.rows)]
-    return ". ".join(said)
+            sentences += [", ".join(row) for row in (element.headings, *element.rows)]
+    return ". ".join(sentences)

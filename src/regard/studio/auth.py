@@ -96,7 +96,6 @@ class Guard:
     any_address: bool = False  # accept any IP address: when listening on all of them
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.application(scope, receive, send)

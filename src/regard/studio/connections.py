@@ -38,7 +38,6 @@ class ReportedOnce(logging.Filter):
         self._level, self._part, self._line, self._has_reported = level, part, line, False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
         if record.levelno != self._level or self._part not in record.getMessage():
             return True
         record.msg, record.args, record.exc_info = self._line, (), None
@@ -86,12 +85,10 @@ class LimitedConnection(H11Protocol):  # type: ignore[misc]
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request arrived."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection ended."""
         self._stop()
         super().connection_lost(exc)
 

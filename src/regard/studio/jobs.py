@@ -41,7 +41,6 @@ class Workers:
 
     @property
     def busy(self) -> int:
-        """Number of requests computing or waiting."""
         return len(self._tokens)
 
     async def answer(self, work: Callable[[CancelToken], T], gone: Callable[[], Awaitable[None]], seconds: float) -> T:
@@ -66,7 +65,6 @@ class Workers:
             future.add_done_callback(lambda done: self._settle(token, done))
 
     def close(self) -> None:
-        """Cancel everything."""
         for token in list(self._tokens):
             token.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -100,7 +98,7 @@ class Job:
         self.text: str | None = None
         self.result: dict[str, Any] = {}
         self.token = CancelToken()
-        self.asked = time.monotonic()
+        self.last_asked = time.monotonic()
         self._loop = loop
         self._news = asyncio.Event()
         self._lock = threading.Lock()
@@ -126,12 +124,10 @@ class Job:
             self._loop.call_soon_threadsafe(self._news.set)
 
     def cancel(self) -> None:
-        """Cancel the job."""
         self.token.set()
         self._change(state="cancelled", message="Cancelled.")
 
     def run(self, work: Callable[[Job], dict[str, Any]]) -> None:
-        """Run the work on this thread."""
         try:
             self.tell(state="running")
             result = work(self)
@@ -154,15 +150,14 @@ class Job:
                 await asyncio.wait_for(self._news.wait(), left)
             except TimeoutError:
                 break
-        self.asked = time.monotonic()
+        self.last_asked = time.monotonic()
         return self.status()
 
     def client_left(self) -> None:
         """The client disconnected; a reloaded page asks again soon."""
-        self.asked = time.monotonic() - UNATTENDED + LEFT
+        self.last_asked = time.monotonic() - UNATTENDED + LEFT
 
     def status(self) -> dict[str, Any]:
-        """The status, ready for JSON."""
         with self._lock:
             report = {"state": self.state, "step": self.step, "progress": self.progress, "message": self.message}
             if self.text is not None:
@@ -181,7 +176,6 @@ class Jobs:
 
     @property
     def running(self) -> int:
-        """Number of jobs that have not ended."""
         return sum(not job.is_over for job in self._jobs.values())
 
     def start(self, work: Callable[[Job], dict[str, Any]]) -> Job:
@@ -199,7 +193,6 @@ class Jobs:
         self._threads.submit(work)
 
     def get(self, name: str) -> Job:
-        """A job by name."""
         if name not in self._jobs:
             raise Refused(404, "There is no such job.")
         return self._jobs[name]
@@ -208,14 +201,13 @@ class Jobs:
         """Cancel unattended jobs and forget old ones."""
         now = time.monotonic() if now is None else now
         for job in self._jobs.values():
-            if not job.is_over and now - job.asked > UNATTENDED:
+            if not job.is_over and now - job.last_asked > UNATTENDED:
                 job.cancel()
         over = [name for name, job in self._jobs.items() if job.is_over]
         for name in over[: max(0, len(over) - KEPT_JOBS)]:
             del self._jobs[name]
 
     def close(self) -> None:
-        """Cancel all jobs."""
         for job in self._jobs.values():
             job.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

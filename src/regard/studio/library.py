@@ -37,7 +37,6 @@ class Library:
         self._loading = threading.Lock()
 
     def list_models(self) -> list[dict[str, Any]]:
-        """All models that can be requested."""
         return [
             {
                 "name": name,

@@ -144,14 +144,13 @@ class Studio:
                 await asyncio.to_thread(release)  # the free list of large arrays holds up to 512 MB of closed readings
 
     def close(self) -> None:
-        """Cancel all work."""
         self.jobs.close()
         self.workers.close()
 
     # Pages
 
     async def _page(self, _request: Request) -> Response:
-        return Response(index(), media_type="text/html")
+        return Response(INDEX, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
         content, kind = web_file(request.path_params["path"])
@@ -192,11 +191,10 @@ class Studio:
             job.tell(message=f"Loading {name}.")
             self.library.model(name)
             job.tell(message=f"{name} is reading {len(text):,} characters.", progress=0.0)
-            return (
-                self._open_reading(self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))) | stored
-            )
+            reading = self._reading_of(name, text, lambda done, of: job.tell(progress=done / of))
+            return self._open_reading(reading) | stored
 
-        return _reply({"job": self.jobs.start(long_work).name, **stored}, 202)
+        return self._start_job(long_work, **stored)
 
     def _reading_of(self, name: str, text: str, on_layer: Callable[[int, int], None] | None = None) -> Reading:
         """The text as a model reads it; a refusal says how much it would read, and which models read more."""
@@ -230,7 +228,7 @@ class Studio:
             self.library.fetch(name, report)
             return {"model": name}
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _generate(self, request: Request) -> Response:
         question = await _json(request, ("text", "model", *params.GENERATION))
@@ -254,7 +252,7 @@ class Studio:
             job.tell(message=f"{name} is reading the prompt.", text="")
             return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _open(self, request: Request) -> Response:
         """A file: a saved reading is recognised by its header, anything else is a text."""
@@ -327,12 +325,15 @@ class Studio:
             film = training.run(task, lambda message, progress: job.tell(message=message, progress=progress))
             return {"film": self.films.put(film)}
 
-        return _reply({"job": self.jobs.start(work).name}, 202)
+        return self._start_job(work)
 
     async def _film(self, request: Request) -> Response:
         return Response(self.films.get(request.path_params["film"]), media_type=FRAME)
 
     # Jobs
+
+    def _start_job(self, work: Callable[[Job], dict[str, Any]], **more: str) -> Response:
+        return _reply({"job": self.jobs.start(work).name, **more}, 202)
 
     async def _job(self, request: Request) -> Response:
         job = self.jobs.get(request.path_params["job"])
@@ -465,6 +466,7 @@ def _answer_failure(_request: Request, problem: Exception) -> Response:
 
 # The page, and the viewer's own files
 
+INDEX = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")  # links to its style sheet and its script
 LONGEST_PATH = 200  # characters: a longer name raises OSError in is_file()
 _PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\.(js|css|svg|wasm)")
 
@@ -474,19 +476,6 @@ BUNDLES: dict[str, Callable[[], str]] = {
     "studio_bundle.js": lambda: bundle.script("hosts/studio.js"),
     "studio_bundle.css": bundle.style,
 }
-
-
-def index() -> str:
-    """The page: only links to its style sheet and its script."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>Regard</title>\n<link rel="icon" href="data:,">\n'
-        '<link rel="stylesheet" href="/web/studio_bundle.css">\n'
-        '<script type="module" src="/web/studio_bundle.js"></script>\n</head>\n'
-        '<body class="regard-page"><main id="regard"><noscript>The studio needs JavaScript, which is '
-        "disabled.</noscript></main></body>\n</html>\n"
-    )
 
 
 def web_file(path: str) -> tuple[bytes, str]:
@@ -536,7 +525,6 @@ class RecentItems(Generic[T]):
         return name
 
     def get(self, name: str) -> T:
-        """An item by its name."""
         with self._lock:
             if name not in self._items:
                 raise Refused(404, self._missing)
@@ -544,7 +532,6 @@ class RecentItems(Generic[T]):
             return self._items[name]
 
     def remove(self, name: str) -> None:
-        """Close an item."""
         with self._lock:
             if name not in self._kept:
                 self._close(name)

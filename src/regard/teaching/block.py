@@ -68,7 +68,6 @@ class BlockLesson:
 
     @property
     def title(self) -> str:
-        """What this is."""
         if self.kind == "encoder":
             return "an encoder block"
         return "a decoder block" if self.memory is None else "a decoder block with cross-attention"

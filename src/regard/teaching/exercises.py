@@ -20,11 +20,11 @@ import numpy as np
 from regard import input_file, validate
 from regard.errors import OptionError, shown
 from regard.tables import printed_number
+from regard.teaching.hand_check.calculation import solve
 from regard.teaching.hand_check.document import Document
 from regard.teaching.hand_check.formats import csv_rows, read_mapping
-from regard.teaching.hand_check.inputs import PRODUCTS, Inputs, Numbers, Place, Product, inputs_of, parse_product
+from regard.teaching.hand_check.inputs import PRODUCTS, Indices, Inputs, Numbers, Product, inputs_of, parse_product
 from regard.teaching.hand_check.notation import AXES, HEADLESS, PER_KEY, PROJECTIONS, WITH_HEAD
-from regard.teaching.hand_check.steps import solve
 
 SENTENCES = (("The", "cat", "sat"), ("we", "like", "tea"), ("birds", "can", "fly"), ("Anna", "reads", "books"))
 PAIRS = ((("le", "chat"), ("the", "cat", "sleeps")), (("wir", "lesen"), ("we", "read", "books")))
@@ -145,7 +145,7 @@ class Box:
     """A cell of a sheet for one number."""
 
     step: str
-    place: Place
+    index: Indices
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,6 @@ class ExerciseTask:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps to calculate."""
         return TOPICS[self.topic].steps
 
     @cached_property
@@ -201,20 +200,19 @@ class ExerciseTask:
         """Every number of a step that is asked for."""
         axes = WITH_HEAD[step]
         return [
-            Box(step, place)
-            for place in np.ndindex(self.solution[step].shape)
-            if self.query is None or "query" not in axes or place[axes.index("query")] == self.query
+            Box(step, index)
+            for index in np.ndindex(self.solution[step].shape)
+            if self.query is None or "query" not in axes or index[axes.index("query")] == self.query
         ]
 
     def may_be_blank(self, box: Box) -> bool:
         """Whether a number is needless: of a key that the query may not see, all but the masked score."""
         visible = self.inputs.visible()
         is_pair = AXES[box.step][:2] == ("query", "key")
-        return is_pair and visible is not None and box.step != "masked" and not visible[box.place[1:3]]
+        return is_pair and visible is not None and box.step != "masked" and not visible[box.index[1:3]]
 
     def number(self, box: Box) -> float:
-        """What belongs into a box."""
-        return float(self.solution[box.step][box.place])
+        return float(self.solution[box.step][box.index])
 
     def sheet(self, *, solved: bool = False) -> Sheet:
         """The sheet, or its solution."""
@@ -241,23 +239,19 @@ class ExerciseTask:
             matrix = inputs.in_convention(inputs.matrices[name])
             rows = [str(row + 1) for row in range(len(matrix))]
             yield _matrix_block(f"Given: {name}, {len(matrix)} × {matrix.shape[1]}", name, rows, matrix)
-        asked = slice(None) if self.query is None else slice(self.query, self.query + 1)
+        query_rows = slice(None) if self.query is None else slice(self.query, self.query + 1)
         for step, part in inputs.parts.items():
-            axis, rows_of_step = ("query", asked) if step == "query" else ("key", slice(None))
+            axis, rows_of_step = ("query", query_rows) if step == "query" else ("key", slice(None))
             for head, vectors in enumerate(part):
                 words, name = labels[axis][rows_of_step], self._name(step, head)
                 yield _matrix_block(f"Given: {step}", name, words, vectors[rows_of_step])
         if inputs.output_gradient is not None:
             caption = "Given: the gradient of the loss with respect to the sum z"
-            yield _matrix_block(caption, "dL/dz", labels["query"][asked], inputs.output_gradient[0][asked])
+            yield _matrix_block(caption, "dL/dz", labels["query"][query_rows], inputs.output_gradient[0][query_rows])
         visible = inputs.visible()
         if visible is not None:
             caption = "Given: the mask, 1 where a query may see a key"
             yield _matrix_block(caption, "mask", labels["query"], visible, labels["key"])
-
-    @property
-    def _query_word(self) -> str:
-        return self.inputs.labels["query"][self.query or 0]
 
     def _name(self, step: str, head: int) -> str:
         return HEADINGS[step] + (f", head {head}" if self.inputs.heads > 1 and step not in HEADLESS else "")
@@ -271,7 +265,7 @@ class ExerciseTask:
                 continue
             by_head: dict[int, dict[int, list[Box]]] = {}
             for box in self.boxes(step):
-                head, row = (0, box.place[0]) if step in HEADLESS else box.place[:2]
+                head, row = (0, box.index[0]) if step in HEADLESS else box.index[:2]
                 by_head.setdefault(head, {}).setdefault(row, []).append(box)
             for head, by_row in by_head.items():
                 words = self.inputs.labels[AXES[step][0]]
@@ -289,8 +283,8 @@ class ExerciseTask:
             components = [f"{HEADINGS[step]}_{at + 1}" for at in range(size)]
             heading += components if step == "weighted_value" else [HEADINGS[step]]
             for box in self.boxes(step):
-                rows[box.place[2]].append(box)
-        return Block(f"Query {self._query_word}", tuple(heading), tuple(map(tuple, rows)))
+                rows[box.index[2]].append(box)
+        return Block(f"Query {self.inputs.labels['query'][self.query or 0]}", tuple(heading), tuple(map(tuple, rows)))
 
     def _formula(self, step: str) -> str:
         if step not in PROJECTIONS:
@@ -438,7 +432,6 @@ def read_students(path: str | Path) -> list[str]:
 
 
 def read_key(path: str | Path) -> Exercises:
-    """The exercises of a task file."""
     name = Path(path).name
     written = input_file.read(path)
     try:

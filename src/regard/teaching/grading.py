@@ -26,8 +26,6 @@ MOST_REMARKS = 12
 
 @dataclass(frozen=True)
 class StepGrade:
-    """The points of one step."""
-
     step: str
     points: float
     most: float
@@ -47,12 +45,10 @@ class Grade:
 
     @property
     def points(self) -> float:
-        """The sum over the steps."""
         return round(sum(step.points for step in self.steps), 2)
 
     @property
     def most(self) -> float:
-        """The points that can be reached."""
         return round(sum(step.most for step in self.steps), 2)
 
     @property
@@ -82,7 +78,6 @@ class Grade:
         return "\n".join(lines).rstrip() + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "student": self.student,
             "file": self.source,
@@ -160,8 +155,8 @@ def grade_document(exercises: Exercises, task: ExerciseTask, document: Document,
     verdicts = Judge(claims).verdicts()
     by_box: dict[Box, list[Verdict]] = {}
     for verdict in verdicts:
-        place = verdict.place if verdict.step in HEADLESS else (verdict.head, *verdict.place)
-        by_box.setdefault(Box(verdict.step, place), []).append(verdict)
+        index = verdict.place if verdict.step in HEADLESS else (verdict.head, *verdict.place)
+        by_box.setdefault(Box(verdict.step, index), []).append(verdict)
     steps, errors = [], []
     for step in task.steps:
         boxes = task.boxes(step)

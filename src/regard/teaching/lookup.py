@@ -314,7 +314,6 @@ class Lookup:
 
     @property
     def by_spelling(self) -> bool:
-        """Whether texts are compared by their spelling."""
         return isinstance(self._to_vector, Spelling)
 
     @cached_property
@@ -365,7 +364,6 @@ def _leaves(path: str, items: Any) -> Iterator[tuple[str, Any]]:
 
 
 def are_numbers(things: Sequence[Any]) -> bool:
-    """Whether all are single numbers."""
     return bool(things) and all(map(validate.is_number, things))
 
 

@@ -43,7 +43,6 @@ class PositionLesson:
 
     @property
     def length(self) -> int:
-        """The number of positions."""
         return len(self.encoding)
 
     def table(self) -> Table:
@@ -56,7 +55,6 @@ class PositionLesson:
 
     @property
     def title(self) -> str:
-        """What this is."""
         return f"{self.kind.capitalize()} positions"
 
     @property

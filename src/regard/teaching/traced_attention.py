@@ -64,7 +64,6 @@ class Traced:
 
     @property
     def heads(self) -> int:
-        """The number of heads."""
         return self.inputs.heads
 
     def explain(self, query: Any = None) -> Trace:
@@ -77,7 +76,6 @@ class Traced:
         return replace(trace, steps=steps, origin=replace(trace.origin, product=self.inputs.product))
 
     def whole(self) -> Trace:
-        """All steps of all queries."""
         try:
             return self.explain()
         except TooLarge:
@@ -186,7 +184,7 @@ def _document(content: Any, source: str) -> Document:
     """A document from a JSON file: named parts, or embeddings alone, by word or as a list."""
     if isinstance(content, dict) and content:
         by_word = all(
-            part and isinstance(part, list) and not any(isinstance(one, list | dict | str) for one in part)
+            part and isinstance(part, list) and not any(isinstance(number, list | dict | str) for number in part)
             for part in content.values()
         )
         if not by_word and any(isinstance(name, str) and step_named(name) for name in content):

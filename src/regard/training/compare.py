@@ -165,7 +165,6 @@ def _heads(width: int, heads: int, layer: int) -> nn.Module:
 
 
 def parameter_count(network: nn.Module) -> int:
-    """The number of parameters of a network."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
@@ -220,11 +219,9 @@ class Comparison:
 
     @property
     def networks(self) -> list[str]:
-        """The names, in the order of training."""
         return list(dict.fromkeys(result.network for result in self.results))
 
     def of(self, network: str) -> list[TrainedNetwork]:
-        """The results of one network, one per seed."""
         return [result for result in self.results if result.network == network]
 
     def curve(self, network: str, field: str) -> dict[int, tuple[float, float, float]]:

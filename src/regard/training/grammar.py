@@ -121,7 +121,6 @@ class _Builder:
         self.relate("where", self.noun(PLACES), noun)
 
     def clause(self) -> Clause:
-        """The finished clause, with its full stop."""
         return Clause((*self.words, "."), tuple(self.facts))
 
 

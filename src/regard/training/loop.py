@@ -188,7 +188,7 @@ class TrainingRun:
             measures = is_last or self.step % record_every == 0
             saves = out is not None and (is_last or self.step % save_every == 0)
             # A loss or a gradient that is not finite is found at every step, weights before they are measured or saved.
-            if (measures or saves) and not all(bool(torch.isfinite(one).all()) for one in self.tensors.values()):
+            if (measures or saves) and not all(bool(torch.isfinite(tensor).all()) for tensor in self.tensors.values()):
                 raise self._divergence("weights are no longer finite", self.step, out)
             snapshot = self._measure() if measures else None
             if out is not None and saves:

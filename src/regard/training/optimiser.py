@@ -44,7 +44,6 @@ class AdamW:
         self.moments = [Moments.of(tensor.detach()) for tensor in self.tensors]
 
     def clear(self) -> None:
-        """Forget the gradients."""
         for tensor in self.tensors:
             tensor.grad = None
 

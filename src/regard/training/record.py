@@ -100,7 +100,6 @@ class Record:
         return f"Record({self.task}: {errors.count(len(self.snapshots), 'snapshot')}{last})"
 
     def probe_words(self, probe: int) -> list[str]:
-        """The words of a recorded sentence."""
         return [self.words[token] for token in self.probes[probe] if token >= 0]
 
     def summary(self, steps: int, usual: int) -> Iterator[str]:

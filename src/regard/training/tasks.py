@@ -69,7 +69,6 @@ class Task(ABC):
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are."""
         return len(self.words)
 
     def batch(self, count: int, *, seed: int = 0, step: int = 0, split: Split = "train", level: float = 1.0) -> Batch:
@@ -101,7 +100,6 @@ class Task(ABC):
 
     @cached_property
     def number_of(self) -> dict[str, int]:
-        """The token of each word."""
         return {word: number for number, word in enumerate(self.words)}
 
     def text(self, tokens: Any) -> str:

@@ -28,12 +28,12 @@ def architecture(reading: Reading) -> dict[str, Any]:
         stages = stages_of(model)
     else:
         stages = [_stack("encoder", reading.blocks) if reading.blocks else _of_attention(reading)]
-    place = None
+    where = None
     if origin is not None and model is not None and origin.place is not None:
         block, which = origin.place
         is_encoder = block < len(model.encoders)
         stack = "encoder" if is_encoder else "decoder"
-        place = {"stack": stack, "block": block if is_encoder else block - len(model.encoders), "which": which}
+        where = {"stack": stack, "block": block if is_encoder else block - len(model.encoders), "which": which}
     return {
         "model": reading.model,
         "stages": stages,
@@ -41,7 +41,7 @@ def architecture(reading: Reading) -> dict[str, Any]:
         "width": stages[0].get("width") if model is None else model.embedding.width,
         "tokens": len(reading.queries),
         "longest": None if reading.reader is None else reading.reader.longest,
-        "place": place,  # of a trace: in which block, and whether in its cross-attention
+        "place": where,  # of a trace: in which block, and whether in its cross-attention
     }
 
 

@@ -59,7 +59,6 @@ def block_weights(block: Encoder, *, feed_forward: bool = True) -> Parts:
 
 
 def size_of(arrays: Mapping[str, Any]) -> int:
-    """Their count of numbers."""
     return sum(array.size for array in arrays.values())
 
 

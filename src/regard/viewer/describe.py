@@ -132,10 +132,10 @@ def known_heads(reading: Reading) -> description.HeadRoles | None:
     return {
         "treebank": TREEBANK,
         "source": atlas.source,
-        "labels": [[atlas.name(*place) for place in row] for row in grid],
-        "said": [[atlas.short(*place) for place in row] for row in grid],
+        "labels": [[atlas.name(*cell) for cell in row] for row in grid],
+        "said": [[atlas.short(*cell) for cell in row] for row in grid],
         "relations": [
-            [[[role.relation, role.direction, role.arrow] for role in atlas.roles_of(*place)] for place in row]
+            [[[role.relation, role.direction, role.arrow] for role in atlas.roles_of(*cell)] for cell in row]
             for row in grid
         ],
         "possible": relations.POSSIBLE,
@@ -153,7 +153,7 @@ def known_heads(reading: Reading) -> description.HeadRoles | None:
     }
 
 
-def _answer(found: KnownHeads, reading: Reading, answer: relations.RelationAnswer) -> description.RoleAnswer:
+def _answer(heads: KnownHeads, reading: Reading, answer: relations.RelationAnswer) -> description.RoleAnswer:
     """An answer for the page: the head, the link by its tokens, and the score of the head in general."""
     layer, head, query, key, weight = answer.link
     return {
@@ -164,8 +164,8 @@ def _answer(found: KnownHeads, reading: Reading, answer: relations.RelationAnswe
         "weight": weight,
         "arrow": answer.arrow,
         "scored": None if answer.role is None else cast(description.RoleScore, answer.role._asdict()),
-        "same": "" if answer.role is None else relations.also_best(found, answer.role),
-        "unscored": found.nothing_for(relations.REFERENCE) if answer.role is None else None,
+        "same": "" if answer.role is None else relations.also_best(heads, answer.role),
+        "unscored": heads.nothing_for(relations.REFERENCE) if answer.role is None else None,
     }
 
 

@@ -139,7 +139,7 @@ def _fits(reading: Reading, data: Mapping[str, Any]) -> bool:
     return same and len(reading.tokens) <= LONGEST and weights <= LARGEST
 
 
-def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
+def _model(data: Mapping[str, Any], atlas: KnownHeads | None) -> dict[str, Any]:
     best = {(score["relation"], score["direction"]): score for score in data["relations"]}
     relations = [
         _relation(score, best[score["relation"], score["direction"]])
@@ -147,7 +147,7 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
         if roles.is_telling(score, best[score["relation"], score["direction"]])
     ]
     measured_on = str(data["source"])
-    if not relations and known is not None:
+    if not relations and atlas is not None:
         measured_on = roles.TREEBANK
         relations = [
             {
@@ -158,7 +158,7 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
                 "untrained": role.untrained,
                 "words": role.words,
             }
-            for role in known.roles
+            for role in atlas.roles
         ]
     statistics = [
         {**score, **{part: _rounded(score[part]) for part in ("mean", "low", "high")}} for score in data["statistics"]
@@ -167,7 +167,7 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
         statistics.append({"name": f"rank of {name}", "meaning": f"effective rank of {name}", "mean": _rounded(order)})
     return {
         **{name: data[name] for name in ("model", "source", "layers", "heads", "about", "patterns", "labels")},
-        "names": known and known.names,
+        "names": atlas and atlas.names,
         "notes": data.get("notes", []),
         "statistics": statistics,
         "relations": relations,
@@ -177,14 +177,14 @@ def _model(data: Mapping[str, Any], known: KnownHeads | None) -> dict[str, Any]:
     }
 
 
-def _relation(one: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
+def _relation(score: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
     """A relation that a head finds, beside what simpler ways reach."""
     untrained = best["untrained"]
     return {
-        **{name: one[name] for name in ("relation", "direction", "layer", "head")},
-        "arrow": roles.arrow(one["relation"], one["direction"]),
-        "accuracy": [one["accuracy"][part] for part in ("value", "low", "high")],
-        "gain": one["gain"]["value"],
+        **{name: score[name] for name in ("relation", "direction", "layer", "head")},
+        "arrow": roles.arrow(score["relation"], score["direction"]),
+        "accuracy": [score["accuracy"][part] for part in ("value", "low", "high")],
+        "gain": score["gain"]["value"],
         "offset": best["offset_accuracy"]["value"],
         "untrained": None if untrained is None else untrained["value"],
         "words": best["queries"],

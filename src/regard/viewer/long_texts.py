@@ -63,7 +63,6 @@ class MapRequest:
 
     @property
     def weights(self) -> int:
-        """Number of weights in the region."""
         return (self.rows[1] - self.rows[0]) * (self.columns[1] - self.columns[0])
 
 
@@ -77,18 +76,18 @@ class Pyramids:
         self._lock = threading.Lock()
         self._turns = Turns()
 
-    def tile(self, layer: int, head: int, asked: MapRequest, exact: bool, stop: Stop) -> Found:
+    def tile(self, layer: int, head: int, request: MapRequest, exact: bool, stop: Stop) -> Found:
         """A pooled map, exact if asked for or cheap, and how it was computed."""
         of_head = self._head(layer, head)
-        if asked.weights <= NEAR and (exact or of_head.is_quick(asked.rows)):
+        if request.weights <= NEAR and (exact or of_head.is_quick(request.rows)):
             with self._turns.first():
-                return of_head.pooled(asked, stop), {}
-        if asked.weights > NEAR and (exact or asked.pool in of_head.cells):
-            of_head.make_cells(asked.pool, stop, self._turns)
+                return of_head.pooled(request, stop), {}
+        if request.weights > NEAR and (exact or request.pool in of_head.cells):
+            of_head.make_cells(request.pool, stop, self._turns)
             self._tidy((layer, head))
-            return of_head.from_cells(asked)
+            return of_head.from_cells(request)
         with self._turns.first():
-            array, note = sampled_map(self._reading.seen[layer].attention, head, asked, stop)
+            array, note = sampled_map(self._reading.seen[layer].attention, head, request, stop)
         return array, {"exact": note is None, "sampled": note}
 
     def progress(self, layer: int, head: int, pool: str) -> float:
@@ -130,7 +129,6 @@ class Head:
 
     @property
     def bytes(self) -> int:
-        """Memory used by this head."""
         return self._state.nbytes + self._known.nbytes + sum(cells.nbytes for cells in self.cells.values())
 
     def is_quick(self, rows: tuple[int, int]) -> bool:
@@ -138,14 +136,14 @@ class Head:
         missing = int((~self._known[slice(*rows)]).sum())
         return missing * self.keys <= QUICK
 
-    def pooled(self, asked: MapRequest, stop: Stop) -> Floats:
+    def pooled(self, request: MapRequest, stop: Stop) -> Floats:
         """The exact map of a region, from its weights."""
-        for first, last in self._unknown(*asked.rows):
+        for first, last in self._unknown(*request.rows):
             stop()
             self._learn(first, last)
         stop()
-        sums = self._sums(asked.row_edges, asked.column_edges, asked.pool)
-        return sums if asked.pool == "max" else _means(sums, asked.row_edges, asked.column_edges)
+        sums = self._sums(request.row_edges, request.column_edges, request.pool)
+        return sums if request.pool == "max" else _means(sums, request.row_edges, request.column_edges)
 
     def make_cells(self, pool: str, stop: Stop, turns: Turns) -> None:
         """One pass over all weights, in blocks of rows; concurrent requests for the same cells wait for it."""
@@ -168,15 +166,15 @@ class Head:
         finally:
             self._making.release()
 
-    def from_cells(self, asked: MapRequest) -> Found:
+    def from_cells(self, request: MapRequest) -> Found:
         """A map from cells, exact where its edges coincide with theirs; a cell across an edge is split by area."""
-        edges = [(self.row_edges, asked.row_edges), (self.column_edges, asked.column_edges)]
-        exact = all(np.isin(wanted, own).all() for own, wanted in edges)
-        cells, pool = self.cells[asked.pool], _max_cells if asked.pool == "max" else _share_cells
-        for own, wanted in edges:  # along the first axis, then along the other one
-            cells = pool(cells, own, wanted).T
-        size = [-(-count // (len(own) - 1)) for count, (own, _) in zip((self.queries, self.keys), edges, strict=True)]
-        cells = cells if asked.pool == "max" else _means(cells, asked.row_edges, asked.column_edges)
+        edges = [(self.row_edges, request.row_edges), (self.column_edges, request.column_edges)]
+        exact = all(np.isin(map_edges, cell_edges).all() for cell_edges, map_edges in edges)
+        cells, pool = self.cells[request.pool], _max_cells if request.pool == "max" else _share_cells
+        for cell_edges, map_edges in edges:  # along the first axis, then along the other one
+            cells = pool(cells, cell_edges, map_edges).T
+        size = [-(-self.queries // (len(self.row_edges) - 1)), -(-self.keys // (len(self.column_edges) - 1))]
+        cells = cells if request.pool == "max" else _means(cells, request.row_edges, request.column_edges)
         return cells, {"exact": exact, "cell": size}
 
     def _learn(self, first: int, last: int) -> None:
@@ -233,30 +231,32 @@ def _means(sums: Floats, row_edges: Integers, column_edges: Integers) -> Floats:
     return means
 
 
-def _share_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+def _share_cells(cells: Floats, cell_edges: Integers, map_edges: Integers) -> Floats:
     """Sums of cells over ranges with other edges, along the first axis; a cell across an edge counts by its share.
 
     >>> _share_cells(np.array([[2.0], [4.0], [8.0]]), np.array([0, 2, 4, 6]), np.array([1, 4, 6])).tolist()
     [[5.0], [8.0]]
     """
-    first, last = _overlaps(own, wanted)
+    first, last = _overlaps(cell_edges, map_edges)
     # A loop over a few hundred ranges takes a third of the time of np.add.reduceat along this axis.
     sums = np.stack([cells[start:stop].sum(axis=0) for start, stop in zip(first, last, strict=True)])
-    left = (wanted[:-1] - own[first]) / (own[first + 1] - own[first])
-    right = (own[last] - wanted[1:]) / (own[last] - own[last - 1])
+    left = (map_edges[:-1] - cell_edges[first]) / (cell_edges[first + 1] - cell_edges[first])
+    right = (cell_edges[last] - map_edges[1:]) / (cell_edges[last] - cell_edges[last - 1])
     if left.any() or right.any():
         sums -= (left[:, None] * cells[first] + right[:, None] * cells[last - 1]).astype(sums.dtype)
     return sums
 
 
-def _max_cells(cells: Floats, own: Integers, wanted: Integers) -> Floats:
+def _max_cells(cells: Floats, cell_edges: Integers, map_edges: Integers) -> Floats:
     """The largest cell that overlaps each range, along the first axis."""
-    return np.stack([cells[start:stop].max(axis=0) for start, stop in zip(*_overlaps(own, wanted), strict=True)])
+    return np.stack(
+        [cells[start:stop].max(axis=0) for start, stop in zip(*_overlaps(cell_edges, map_edges), strict=True)]
+    )
 
 
-def _overlaps(own: Integers, wanted: Integers) -> tuple[Integers, Integers]:
+def _overlaps(cell_edges: Integers, map_edges: Integers) -> tuple[Integers, Integers]:
     """The cells that overlap each range, [first, last)."""
-    return np.searchsorted(own, wanted[:-1], "right") - 1, np.searchsorted(own, wanted[1:], "left")
+    return np.searchsorted(cell_edges, map_edges[:-1], "right") - 1, np.searchsorted(cell_edges, map_edges[1:], "left")
 
 
 # Sampled rows: every row costs O(n)
@@ -266,27 +266,27 @@ SAMPLED_ROWS = 128  # of statistics
 SAMPLED_MAP_ROWS = 512  # at most, per map
 
 
-def sampled_map(attention: Attention, head: int, asked: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
+def sampled_map(attention: Attention, head: int, request: MapRequest, stop: Stop) -> tuple[Floats, str | None]:
     """One sampled row per row of cells, pooled exactly along the keys, and how it was sampled; O(cells · n)."""
-    edges = asked.row_edges
+    edges = request.row_edges
     rows = (edges[:-1] + edges[1:] - 1) // 2
     shown = len(rows)
     if shown > SAMPLED_MAP_ROWS:  # several rows of cells share one
         rows = rows[np.arange(SAMPLED_MAP_ROWS) * shown // SAMPLED_MAP_ROWS]
-    columns = slice(*asked.columns)
-    starts = asked.column_edges[:-1] - asked.columns[0]
+    columns = slice(*request.columns)
+    starts = request.column_edges[:-1] - request.columns[0]
     rows_of_head = []
     for block in _blocks(rows, attention.shape[-1]):
         stop()
         weight = numpy_of(attention[head, block, columns])
-        if asked.pool == "max":
+        if request.pool == "max":
             rows_of_head.append(np.maximum.reduceat(weight, starts, axis=1))
         else:
-            rows_of_head.append(np.add.reduceat(weight, starts, axis=1) / np.diff(asked.column_edges))
+            rows_of_head.append(np.add.reduceat(weight, starts, axis=1) / np.diff(request.column_edges))
     array = np.concatenate(rows_of_head)
     if shown > SAMPLED_MAP_ROWS:
         array = array[np.arange(shown) * SAMPLED_MAP_ROWS // shown]
-    return array, _describe_sample(asked.rows[1] - asked.rows[0], len(rows))
+    return array, _describe_sample(request.rows[1] - request.rows[0], len(rows))
 
 
 def sampled_statistics(reading: Reading, attention: Attention, stop: Stop) -> tuple[dict[str, Floats], str | None]:

@@ -81,21 +81,21 @@ def transformer_of(reading: Reading) -> Transformer:
     return transformer
 
 
-def changes_of(reading: Reading, given: Mapping[str, Any]) -> Changes:
+def changes_of(reading: Reading, values: Mapping[str, Any]) -> Changes:
     """The changes that a page asks for, checked."""
-    layer = params.place("layer", given.get("layer", 0), reading.layers)
+    layer = params.place("layer", values.get("layer", 0), reading.layers)
     heads = reading.seen[layer].attention.shape[0]
-    silenced = _head_pairs(reading, "silenced", given.get("silenced", []))
+    silenced = _head_pairs(reading, "silenced", values.get("silenced", []))
     edits = (silence(*silenced),) if silenced else ()
-    blocked = given.get("blocked")
-    divisor = given.get("divisor")
+    blocked = values.get("blocked")
+    divisor = values.get("divisor")
     return Changes(
         edits if blocked is None else (*edits, _blocked_edge(reading, blocked)),
         layer,
-        params.place("head", given.get("head", 0), heads),
+        params.place("head", values.get("head", 0), heads),
         None if divisor is None else validate.number("divisor", divisor, above=0),
-        validate.number("temperature", given.get("temperature", 1.0), above=0),
-        params.word("mask", given.get("mask"), MASKS),
+        validate.number("temperature", values.get("temperature", 1.0), above=0),
+        params.word("mask", values.get("mask"), MASKS),
     )
 
 
@@ -109,9 +109,9 @@ def _head_pairs(reading: Reading, name: str, pairs: Any) -> list[tuple[int, int]
     return sorted(set(heads))
 
 
-def _blocked_edge(reading: Reading, given: Any) -> Edit:
+def _blocked_edge(reading: Reading, content: Any) -> Edit:
     """The tokens of one word may not attend to those of another, in some layers, in some heads, or everywhere."""
-    edge = params.parameters(given, ("queries", "keys", "layers", "heads"))
+    edge = params.parameters(content, ("queries", "keys", "layers", "heads"))
     count = len(reading.tokens)
     queries, keys = (params.places(name, edge.get(name), count) for name in ("queries", "keys"))
     if edge.get("heads") is not None:

@@ -143,13 +143,13 @@ def kept_of(reading: Reading, layers: Any, heads: Any) -> PageContents:
     return PageContents(_positions("layers", layers, reading.layer_numbers), of_heads)
 
 
-def _positions(name: str, given: Any, numbers: Sequence[int]) -> tuple[int, ...] | None:
-    if given is None:
+def _positions(name: str, chosen: Any, numbers: Sequence[int]) -> tuple[int, ...] | None:
+    if chosen is None:
         return None
     count = len(numbers)
     if not count:
-        raise errors.option(name, given, "None: there are none to choose from")
-    several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        raise errors.option(name, chosen, "None: there are none to choose from")
+    several = chosen if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
     if are_counted(numbers):
         positions = {validate.integer(name, number, 0, count - 1) for number in several}
     else:

@@ -20,6 +20,7 @@ import numpy as np
 from regard import errors, validate
 from regard.arrays import Array, numpy_of
 from regard.attention import Attention
+from regard.output.weight_figures import pool_matrix
 from regard.reading import Reading, links
 from regard.reading.reader import Reader
 from regard.reading.weights import mean_over_heads, rollout, value_grams
@@ -57,16 +58,16 @@ def reading_of(shown: Any) -> Reading:
 class _Parameters:
     """The parameters of one query about a reading; each is checked when it is used."""
 
-    def __init__(self, reading: Reading, given: Any, names: Sequence[str]) -> None:
+    def __init__(self, reading: Reading, content: Any, names: Sequence[str]) -> None:
         self._reading = reading
-        self.given = params.parameters({} if given is None else given, names)
+        self.values = params.parameters({} if content is None else content, names)
 
     def word(self, name: str, choices: Sequence[str]) -> str:
-        return params.word(name, self.given.get(name), choices)
+        return params.word(name, self.values.get(name), choices)
 
     @cached_property
     def layer(self) -> int:
-        return params.place("layer", self.given.get("layer", 0), self._reading.layers)
+        return params.place("layer", self.values.get("layer", 0), self._reading.layers)
 
     @property
     def attention(self) -> Attention:
@@ -74,19 +75,19 @@ class _Parameters:
 
     @cached_property
     def head(self) -> int:
-        return params.place("head", self.given.get("head"), self.attention.shape[0])
+        return params.place("head", self.values.get("head"), self.attention.shape[0])
 
     @cached_property
     def heads(self) -> list[int]:
-        return params.places("heads", self.given.get("heads"), self.attention.shape[0])
+        return params.places("heads", self.values.get("heads"), self.attention.shape[0])
 
     @cached_property
     def query(self) -> int:
-        return params.place("query", self.given.get("query"), len(self._reading.queries))
+        return params.place("query", self.values.get("query"), len(self._reading.queries))
 
     @property
     def query_or_last(self) -> int:
-        return self.query if "query" in self.given else len(self._reading.queries) - 1
+        return self.query if "query" in self.values else len(self._reading.queries) - 1
 
     @property
     def by_word(self) -> bool:
@@ -98,7 +99,7 @@ class _Parameters:
 
     @property
     def tokens(self) -> list[int]:
-        return params.places("tokens", self.given.get("tokens"), len(self._reading.tokens), params.MOST_KEYS)
+        return params.places("tokens", self.values.get("tokens"), len(self._reading.tokens), params.MOST_KEYS)
 
 
 class Answers:
@@ -120,7 +121,6 @@ class Answers:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what is shown."""
         return self.reading.nbytes
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
@@ -140,12 +140,12 @@ class Answers:
             description["compared"] = similar.COMPARED
         return description
 
-    def _tile(self, asked: _Parameters, stop: Stop) -> Parts:
-        values_given, attention, layer, head = asked.given, asked.attention, asked.layer, asked.head
-        rows = params.span("rows", values_given.get("rows"), attention.shape[1])
-        columns = params.span("columns", values_given.get("columns"), attention.shape[2])
-        shape = params.cells(values_given.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
-        pool, quality, measure = asked.word("pool", POOLS), asked.word("quality", QUALITIES), asked.measure
+    def _tile(self, request: _Parameters, stop: Stop) -> Parts:
+        values, attention, layer, head = request.values, request.attention, request.layer, request.head
+        rows = params.span("rows", values.get("rows"), attention.shape[1])
+        columns = params.span("columns", values.get("columns"), attention.shape[2])
+        shape = params.cells(values.get("shape"), rows[1] - rows[0], columns[1] - columns[0])
+        pool, quality, measure = request.word("pool", POOLS), request.word("quality", QUALITIES), request.measure
         header: dict[str, Any] = {"exact": True, "sampled": None, "cell": None}
         region = MapRequest(rows, columns, shape, pool)
         if measure != "weight":
@@ -159,20 +159,20 @@ class Answers:
             cells = of_head.pooled(shape, rows=rows, columns=columns, pool=pool).array  # type: ignore[arg-type]
         return {**header, "rows": rows, "columns": columns}, {"weight": cells}
 
-    def _progress(self, asked: _Parameters, stop: Stop) -> Parts:
+    def _progress(self, request: _Parameters, stop: Stop) -> Parts:
         """How far the exact pass over a head of a long text is."""
-        return {"share": self._pyramids.progress(asked.layer, asked.head, asked.word("pool", POOLS))}, {}
+        return {"share": self._pyramids.progress(request.layer, request.head, request.word("pool", POOLS))}, {}
 
-    def _row(self, asked: _Parameters, stop: Stop) -> Parts:
-        heads, query, by_word, measure = asked.heads, asked.query, asked.by_word, asked.measure
+    def _row(self, request: _Parameters, stop: Stop) -> Parts:
+        heads, query, by_word, measure = request.heads, request.query, request.by_word, request.measure
         pieces = word_around(self.reading, query) if by_word else slice(query, query + 1)
         if measure in OVER_LAYERS:
             row = self._matrix(measure)[pieces].mean(axis=0)[None]
             row = self.reading.word_weights.sum_pieces(row) if by_word else row
         elif by_word:
-            row = self.reading.word_weights.row(pieces, asked.layer, heads)
+            row = self.reading.word_weights.row(pieces, request.layer, heads)
         else:
-            row = numpy_of(asked.attention[heads, query, :])
+            row = numpy_of(request.attention[heads, query, :])
         return {"query": query, "heads": heads}, {"weight": row}
 
     def _matrix(self, measure: str) -> Floats:
@@ -182,7 +182,7 @@ class Answers:
         matrix: Floats = self._over_layers[measure]
         return matrix
 
-    def _statistics(self, asked: _Parameters, stop: Stop) -> Parts:
+    def _statistics(self, request: _Parameters, stop: Stop) -> Parts:
         of_layers, sampled = [], None
         for attention, _ in self.reading.seen:
             stop()
@@ -201,9 +201,9 @@ class Answers:
         header = {"sampled": sampled, "patterns": heads_known and heads_known["labels"]}
         return header, dict(zip(names, stacked, strict=True))
 
-    def _thumbnails(self, asked: _Parameters, stop: Stop) -> Parts:
-        attention, most = asked.attention, params.MOST_CELLS
-        rows, columns = params.cells(asked.given.get("shape", [64, 64]), most, most)
+    def _thumbnails(self, request: _Parameters, stop: Stop) -> Parts:
+        attention, most = request.attention, params.MOST_CELLS
+        rows, columns = params.cells(request.values.get("shape", [64, 64]), most, most)
         shape = (min(rows, attention.shape[1]), min(columns, attention.shape[2]))
         if not is_long(self.reading):
             return {"sampled": None}, {"weight": attention.pooled(shape).array}
@@ -214,20 +214,20 @@ class Answers:
             maps.append(long_texts.sampled_map(attention, head, whole, stop))
         return {"sampled": maps[0][1]}, {"weight": np.stack([array for array, _ in maps])}
 
-    def _along(self, asked: _Parameters, stop: Stop) -> Parts:
-        heads = asked.heads
+    def _along(self, request: _Parameters, stop: Stop) -> Parts:
+        heads = request.heads
         if is_long(self.reading):
-            arrays, sampled = long_texts.sampled_along(self.reading, asked.attention, heads, stop)
+            arrays, sampled = long_texts.sampled_along(self.reading, request.attention, heads, stop)
             return {"sampled": sampled, "heads": heads}, arrays
         arrays = {
-            "received": numpy_of(asked.attention.column_sums())[heads],
-            "entropy": numpy_of(asked.attention.entropy())[heads],
-            "distance": distance(self.reading, asked.attention)[heads],
+            "received": numpy_of(request.attention.column_sums())[heads],
+            "entropy": numpy_of(request.attention.entropy())[heads],
+            "distance": distance(self.reading, request.attention)[heads],
         }
         return {"sampled": None, "heads": heads}, arrays
 
-    def _links(self, asked: _Parameters, stop: Stop) -> Parts:
-        values, attention, heads = asked.given, asked.attention, asked.heads
+    def _links(self, request: _Parameters, stop: Stop) -> Parts:
+        values, attention, heads = request.values, request.attention, request.heads
         count = params.count("count", values.get("count"), params.MOST_LINKS, 50)
         itself = params.switch("itself", values.get("itself"), False)
         aside = () if params.switch("sinks", values.get("sinks"), True) else self.reading.sinks
@@ -245,49 +245,49 @@ class Answers:
             best.append(links.strongest_links(rows, block, own_key, count, itself=itself, sinks=aside))
         return {"sampled": sampled, "heads": heads}, links.merge_links(best, count)._asdict()
 
-    def _heads_for(self, asked: _Parameters, stop: Stop) -> Parts:
-        query, key = asked.query, params.place("key", asked.given.get("key"), len(self.reading.tokens))
-        return {"query": query, "key": key}, heads_for(self.reading, query, key, asked.by_word, stop)
+    def _heads_for(self, request: _Parameters, stop: Stop) -> Parts:
+        query, key = request.query, params.place("key", request.values.get("key"), len(self.reading.tokens))
+        return {"query": query, "key": key}, heads_for(self.reading, query, key, request.by_word, stop)
 
-    def _vectors(self, asked: _Parameters, stop: Stop) -> Parts:
-        attention, head, most = asked.attention, asked.head, params.MOST_KEYS
-        query = None if asked.given.get("query") is None else asked.query
-        keys = asked.given.get("keys")
+    def _vectors(self, request: _Parameters, stop: Stop) -> Parts:
+        attention, head, most = request.attention, request.head, params.MOST_KEYS
+        query = None if request.values.get("query") is None else request.query
+        keys = request.values.get("keys")
         if keys is not None:
             keys = params.places("keys", keys, attention.shape[2], most)
         elif attention.shape[2] > most or (query is None and attention.shape[1] > most):
             raise errors.option("keys", None, f"the positions of at most {most} keys, and a query")
-        values = self.reading.seen[asked.layer].values if self.reading.has_values else None
+        values = self.reading.seen[request.layer].values if self.reading.has_values else None
         return head_vectors(attention, values, head, query, keys)
 
-    def _steps(self, asked: _Parameters, stop: Stop) -> Parts:
-        params.place("head", asked.given.get("head", 0), asked.attention.shape[0])
-        return steps_after(self.reading, asked.layer, asked.query)
+    def _steps(self, request: _Parameters, stop: Stop) -> Parts:
+        params.place("head", request.values.get("head", 0), request.attention.shape[0])
+        return steps_after(self.reading, request.layer, request.query)
 
-    def _states(self, asked: _Parameters, stop: Stop) -> Parts:
-        states, tokens = self.reading.states, asked.tokens
-        if asked.given.get("layer") is not None:
-            layer = params.place("layer", asked.given["layer"], len(states))
+    def _states(self, request: _Parameters, stop: Stop) -> Parts:
+        states, tokens = self.reading.states, request.tokens
+        if request.values.get("layer") is not None:
+            layer = params.place("layer", request.values["layer"], len(states))
             return {"layer": layer, "tokens": tokens}, {"state": numpy_of(states[layer])[tokens]}
         if len(tokens) > params.MOST_TOKENS:
             raise errors.option("tokens", f"{len(tokens)} tokens", f"at most {params.MOST_TOKENS}, or one layer")
         of_layers = np.stack([numpy_of(rows)[tokens] for rows in states])
         return {"layer": None, "tokens": tokens}, {"state": of_layers}
 
-    def _flow(self, asked: _Parameters, stop: Stop) -> Parts:
-        query, changes = asked.query, model_answers.changes_of(self.reading, asked.given)
-        with_weights = params.switch("weights", asked.given.get("weights"), False)
+    def _flow(self, request: _Parameters, stop: Stop) -> Parts:
+        query, changes = request.query, model_answers.changes_of(self.reading, request.values)
+        with_weights = params.switch("weights", request.values.get("weights"), False)
         word = word_around(self.reading, query) if with_weights else None
         return model_answers.flow(self.reading, changes, query, stop, word)
 
-    def _patching(self, asked: _Parameters, stop: Stop) -> Parts:
-        text = params.text("text", asked.given.get("text"), model_answers.LONGEST_TEXT)
+    def _patching(self, request: _Parameters, stop: Stop) -> Parts:
+        text = params.text("text", request.values.get("text"), model_answers.LONGEST_TEXT)
         if self._other is None or self._other.text != text:
             self._other = model_answers.other_text(self.reading, text)
-        by = asked.word("by", model_answers.BY)
-        return model_answers.effects(self.reading, self._other, by, asked.layer, asked.query, stop)
+        by = request.word("by", model_answers.BY)
+        return model_answers.effects(self.reading, self._other, by, request.layer, request.query, stop)
 
-    def _lens(self, _asked: _Parameters, stop: Stop) -> Parts:
+    def _lens(self, _request: _Parameters, stop: Stop) -> Parts:
         if self._lens_parts is None:
             self._lens_parts = model_answers.lens(self.reading, stop)
         return self._lens_parts
@@ -295,16 +295,16 @@ class Answers:
 
 # Of each kind of query the names of its parameters, and the answer.
 KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
-    "describe": ("", lambda of, _asked, _stop: (dict(of.description()), {})),
-    "architecture": ("", lambda of, _asked, _stop: (architecture(of.reading), {})),
+    "describe": ("", lambda of, _request, _stop: (dict(of.description()), {})),
+    "architecture": ("", lambda of, _request, _stop: (architecture(of.reading), {})),
     "statistics": ("", Answers._statistics),
-    "likelihood": ("", lambda of, _asked, stop: model_answers.likelihood(of.reading, stop)),
+    "likelihood": ("", lambda of, _request, stop: model_answers.likelihood(of.reading, stop)),
     "lens": ("", Answers._lens),
-    "next": ("query", lambda of, asked, _stop: model_answers.next_token(of.reading, asked.query_or_last)),
-    "block": ("layer", lambda of, asked, _stop: block_weights.answer(of.reading.blocks[asked.layer])),
+    "next": ("query", lambda of, request, _stop: model_answers.next_token(of.reading, request.query_or_last)),
+    "block": ("layer", lambda of, request, _stop: block_weights.answer(of.reading.blocks[request.layer])),
     "value_grams": (
         "layer",
-        lambda of, asked, _stop: ({"layer": asked.layer}, {"gram": grams(of.reading, asked.layer)}),
+        lambda of, request, _stop: ({"layer": request.layer}, {"gram": grams(of.reading, request.layer)}),
     ),
     "tile": ("layer head rows columns shape pool quality measure", Answers._tile),
     "progress": ("layer head pool", Answers._progress),
@@ -316,12 +316,12 @@ KINDS: dict[str, tuple[str, Callable[[Answers, _Parameters, Stop], Parts]]] = {
     "vectors": ("layer head query keys", Answers._vectors),
     "steps": ("layer head query", Answers._steps),
     "states": ("layer tokens", Answers._states),
-    "embedding": ("tokens", lambda of, asked, _stop: embedding_steps(of.reading, asked.tokens)),
+    "embedding": ("tokens", lambda of, request, _stop: embedding_steps(of.reading, request.tokens)),
     "embed": (
         "texts",
-        lambda of, asked, _stop: similar.embed(model_answers.reader_of(of.reading), asked.given.get("texts")),
+        lambda of, request, _stop: similar.embed(model_answers.reader_of(of.reading), request.values.get("texts")),
     ),
-    "meaning": ("texts", lambda of, asked, _stop: meaning(of._embedder, asked.given)),
+    "meaning": ("texts", lambda of, request, _stop: meaning(of._embedder, request.values)),
     "flow": ("layer head query silenced blocked divisor temperature mask weights", Answers._flow),
     "patching": ("text by layer query", Answers._patching),
 }
@@ -338,13 +338,11 @@ class LookupAnswers:
         self._embedder = embedder
 
     def description(self) -> Description:
-        """The `describe` answer, ready for JSON."""
         description = describe_lookup(self._lookup)
         description["has"] += ["meaning"] if self._embedder.is_here() else []
         return description
 
     def answer(self, kind: str, parameters: Any = None, stop: Stop = go_on) -> bytes:
-        """The frame that answers a query."""
         names = {"describe": (), "meaning": ("texts",), "lookup": ("query", "temperature")}
         values = params.parameters(parameters or {}, names[validate.choice("kind", kind, list(names))])
         stop()
@@ -355,12 +353,12 @@ class LookupAnswers:
             return frames.pack(*parts)
 
 
-def meaning(embedder: similar.Embedder, given: Mapping[str, Any]) -> Parts:
+def meaning(embedder: similar.Embedder, values: Mapping[str, Any]) -> Parts:
     """Vectors of texts by the default model, whatever read the text."""
     if not embedder.is_here():
         fix = f"Download it: regard models get {similar.DEFAULT}"
         raise errors.OptionError(f"{similar.DEFAULT} is not on this machine.\n{fix}")
-    return similar.embed(embedder.model(), given.get("texts"))
+    return similar.embed(embedder.model(), values.get("texts"))
 
 
 # Exact weights and statistics of texts that are not long
@@ -447,14 +445,6 @@ def over_layers(reading: Reading, measure: str) -> Floats:
     return mean
 
 
-def pool_matrix(matrix: Floats, rows: Any, columns: Any, pool: str) -> Floats:
-    """Cells of a whole matrix, by the edges of their rows and columns."""
-    part = matrix[rows[0] : rows[-1], columns[0] : columns[-1]]
-    reduce = np.maximum if pool == "max" else np.add
-    reduced: Floats = reduce.reduceat(reduce.reduceat(part, rows[:-1] - rows[0], 0), columns[:-1] - columns[0], 1)
-    return reduced if pool == "max" else reduced / np.outer(np.diff(rows), np.diff(columns))
-
-
 # Queries, keys and values of one head, the steps after attention, and look-ups
 
 AFTER = ("concatenated", "projected", "attended", "fed_forward", "result")
@@ -529,9 +519,9 @@ def _outputs(attention: Attention, values: Array, query: int) -> Any:
     )
 
 
-def look_up(lookup: Lookup, given: Mapping[str, Any]) -> Parts:
+def look_up(lookup: Lookup, values: Mapping[str, Any]) -> Parts:
     """The weights and similarities of all keys, and the value."""
-    query, temperature = _lookup_query(given.get("query")), params.number("temperature", given.get("temperature"))
+    query, temperature = _lookup_query(values.get("query")), params.number("temperature", values.get("temperature"))
     answer = lookup.soft(query, temperature)
     header = {
         "value": said(answer.value),
@@ -542,9 +532,9 @@ def look_up(lookup: Lookup, given: Mapping[str, Any]) -> Parts:
     return header, {"weight": answer.weights, "similarity": lookup.similarities(query)}
 
 
-def _lookup_query(given: Any) -> Any:
-    if isinstance(given, str):
-        return params.text("query", given, params.MOST_LETTERS)
-    if isinstance(given, list) and 1 <= len(given) <= params.MOST_KEYS and all(map(validate.is_number, given)):
-        return given
-    raise errors.option("query", given, "a string, or a list of numbers")
+def _lookup_query(value: Any) -> Any:
+    if isinstance(value, str):
+        return params.text("query", value, params.MOST_LETTERS)
+    if isinstance(value, list) and 1 <= len(value) <= params.MOST_KEYS and all(map(validate.is_number, value)):
+        return value
+    raise errors.option("query", value, "a string, or a list of numbers")

@@ -45,7 +45,6 @@ class Embedder:
 
 
 def models_here() -> set[str]:
-    """The names of the models on this machine."""
     from regard.models import store
 
     return {kept.name for kept in store.all_kept()}
@@ -53,7 +52,6 @@ def models_here() -> set[str]:
 
 @lru_cache(maxsize=2)
 def open_here(name: str) -> Reader:
-    """A model that is on this machine."""
     from regard.models.model import model
 
     return model(name)

@@ -41,7 +41,6 @@ def save(record: Record, path: str | os.PathLike[str], links: Mapping[str, str] 
 
 
 def pieces(record: Record, links: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The page in pieces."""
     title = f"Training on {record.task}"
     yield from film_page(title, frames.pack(*film(record, title)), links)
 

@@ -81,7 +81,6 @@ def _show_still(subject: Any, name: str) -> None:
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return hasattr(running, "kernel")
@@ -103,7 +102,6 @@ class Conversation:
         self._worker = ThreadPoolExecutor(1, "regard-widget")
 
     def receive(self, _widget: Any, content: Any, _buffers: Any = None) -> None:
-        """A message from the page."""
         if not isinstance(content, dict):
             return
         if "cancel" in content:
@@ -124,7 +122,6 @@ class Conversation:
             self._worker.submit(self._answer, name, content)
 
     def close(self) -> None:
-        """Cancel all queries."""
         with self._lock:
             self._waiting.clear()
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -136,9 +133,9 @@ class Conversation:
             if name not in self._waiting:
                 raise QueryCancelled
 
-        def news(said: dict[str, Any]) -> None:
+        def news(status: dict[str, Any]) -> None:
             stop()
-            self._reply({"id": name, "news": said})
+            self._reply({"id": name, "news": status})
 
         try:
             if kind in Others.KINDS:
@@ -181,18 +178,18 @@ class Others:
             raise errors.OptionError("This reading has been closed: read the text again.")
         return self._open[name]
 
-    def answer(self, kind: str, given: Any, stop: Stop, news: Callable[[dict[str, Any]], None]) -> bytes:
+    def answer(self, kind: str, parameters: Any, stop: Stop, news: Callable[[dict[str, Any]], None]) -> bytes:
         """The frame that answers one of `KINDS`."""
-        given = {} if given is None else given
+        parameters = {} if parameters is None else parameters
         if kind == "models":
             reader = self._first.reader
             return frames.pack({"models": sorted({*models_here(), *([] if reader is None else [reader.name])})})
         if kind == "close":
-            self._open.pop(str(params.parameters(given, ("reading",)).get("reading")), None)
+            self._open.pop(str(params.parameters(parameters, ("reading",)).get("reading")), None)
             return frames.pack({})
-        given = params.parameters(given, ("text", "model", *(params.GENERATION if kind == "generate" else ())))
-        text = params.text("text", given.get("text"))
-        model = self._model(given.get("model"))
+        values = params.parameters(parameters, ("text", "model", *(params.GENERATION if kind == "generate" else ())))
+        text = params.text("text", values.get("text"))
+        model = self._model(values.get("model"))
         if kind == "read":
             return self._open_reading(model.read(text, on_layer=lambda _done, _of: stop()))
         written: list[str] = []
@@ -201,7 +198,7 @@ class Others:
             written.append(piece)
             news({"text": "".join(written), "progress": len(written) / tokens})
 
-        tokens, sampling = params.generation(given)
+        tokens, sampling = params.generation(values)
         return self._open_reading(model.generate(text, tokens, on_token=on_token, **sampling))
 
     def _open_reading(self, reading: Any) -> bytes:

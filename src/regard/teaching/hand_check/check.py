@@ -17,9 +17,10 @@ import numpy as np
 from regard import validate
 from regard.errors import OptionError, count
 from regard.tables import Column, Table, printed_number
+from regard.teaching.hand_check.calculation import WAYS, Way, divisor_of, spread_of, start, ways_to
 from regard.teaching.hand_check.claims import Claim, Claims, claims_of, infer_mask, keep_claimed_queries
 from regard.teaching.hand_check.formats import read
-from regard.teaching.hand_check.inputs import Numbers, Place, inputs_of
+from regard.teaching.hand_check.inputs import Indices, Numbers, inputs_of
 from regard.teaching.hand_check.notation import (
     HEADLESS,
     MOST_DIGITS,
@@ -32,7 +33,6 @@ from regard.teaching.hand_check.notation import (
     nearness,
 )
 from regard.teaching.hand_check.slips import Slip, explain_slips
-from regard.teaching.hand_check.steps import WAYS, Way, divisor_of, spread_of, start, ways_to
 
 Kind = Literal[
     "right", "rounded", "cut", "too few decimals", "carried on", "follows", "wrong", "shape", "missing", "unchecked"
@@ -111,7 +111,6 @@ class Check:
         return tuple(verdict for verdict in self.verdicts if verdict.is_slip)
 
     def of_kind(self, kind: Kind) -> tuple[Verdict, ...]:
-        """The verdicts of one kind."""
         return tuple(verdict for verdict in self.verdicts if verdict.kind == kind)
 
     def summary(self) -> str:
@@ -272,16 +271,16 @@ class Judge:
             value = claim.written.value
             if verdict.kind == "unchecked":
                 for array in (exact, slipped, sound):
-                    array[claim.place] = value
+                    array[claim.index] = value
             if step in ("score", "scaled") and math.isinf(value):
                 continue  # −∞ written one step early
-            printed[claim.place] = value
+            printed[claim.index] = value
             if verdict.kind == "wrong":
-                slipped[claim.place] = slips[claim].value if claim in slips else value
+                slipped[claim.index] = slips[claim].value if claim in slips else value
                 for sign, edge in zip((-0.5, 0.5), self.edges if claim not in slips else (), strict=False):
-                    edge.setdefault(step, exact.copy())[claim.place] = value + sign * claim.written.last_digit
+                    edge.setdefault(step, exact.copy())[claim.index] = value + sign * claim.written.last_digit
             elif verdict.kind != "follows":
-                sound[claim.place] = value
+                sound[claim.index] = value
         carried = [result for result in results if result.level]
         kept = [Variant(exact, EXACT)]
         for variant in (Variant(slipped, WRONG), *carried, Variant(sound, SOUND), Variant(printed, WRONG)):
@@ -294,7 +293,7 @@ class Judge:
     def _shape(self, step: str, claims: Sequence[Claim]) -> tuple[int, ...]:
         """The shape of a step that nothing before it determines."""
         sizes = {"head": self.inputs.heads, "query": len(self.inputs.words), "key": len(self.inputs.key_words)}
-        longest = [max(numbers) + 1 for numbers in zip(*(claim.place for claim in claims), strict=True)]
+        longest = [max(numbers) + 1 for numbers in zip(*(claim.index for claim in claims), strict=True)]
         return tuple(sizes.get(axis, size) for axis, size in zip(WITH_HEAD[step], longest, strict=True))
 
     def _slips(
@@ -313,21 +312,21 @@ class Judge:
     # One number
 
     def _verdict_on(self, claim: Claim, exact: Numbers, results: Sequence[Variant]) -> Verdict:
-        value, number = float(exact[claim.place]), claim.written
+        value, number = float(exact[claim.index]), claim.written
         if math.isnan(value):
             needs = (ways_to(claim.step, self.exact) or WAYS[claim.step])[-1].needs
             names = " and ".join(SPELLING_OF.get(name, INPUT_NAMES.get(name, name)) for name in needs)
             return self._on("unchecked", claim, None, f"needs {names}; taken as given")
         near = nearness(number, value)
         visible = self.exact.get("visible")
-        is_hidden = claim.step in PER_KEY and visible is not None and not visible[claim.place[1:]] > 0
+        is_hidden = claim.step in PER_KEY and visible is not None and not visible[claim.index[1:]] > 0
         if near == "right" or (math.isinf(number.value) and is_hidden):
             return self._on("right", claim, value, "")
         shown, right = exactly(value, number), self._right(claim, value)
         if near == "rounded":
             return self._on("rounded", claim, value, f"{shown} rounded")
         spread = self.spread.get(claim.step)
-        if spread is not None and abs(number.value - value) <= float(spread[claim.place]) + 0.5 * number.last_digit:
+        if spread is not None and abs(number.value - value) <= float(spread[claim.index]) + 0.5 * number.last_digit:
             because = f"{shown} from q, k and v as printed, which are rounded themselves"
             return self._on("rounded", claim, value, because)
         for accepted, level in ORDER:
@@ -339,7 +338,7 @@ class Judge:
                 return self._on("carried on", claim, value, f"{line}, from the notes' own shortened numbers")
             if line:
                 return self._on("follows", claim, value, f"{line} from a wrong number before it; right is {right}")
-        low, high = (edge[claim.step][claim.place] if claim.step in edge else value for edge in self.edges)
+        low, high = (edge[claim.step][claim.index] if claim.step in edge else value for edge in self.edges)
         margin = 0.5 * number.last_digit
         if not are_same(low, high) and min(low, high) - margin <= number.value <= max(low, high) + margin:
             return self._on("follows", claim, value, f"follows from a wrong number before it; right is {right}")
@@ -353,18 +352,17 @@ class Judge:
     def _from_notes(self, claim: Claim, exact: float, results: Sequence[Variant], level: int, accepted: str) -> str:
         """The calculation that gives this number from numbers of the notes, if there is one."""
         for result in results:
-            value = float(result.array[claim.place])
+            value = float(result.array[claim.index])
             if result.level != level or are_same(value, exact):
                 continue
             near = nearness(claim.written, value)
             if result.way and (near == accepted or (near == "right" and accepted == "rounded")):
-                return result.way.write(claim.place, result.inputs, value)
+                return result.way.write(claim.index, result.inputs, value)
         return ""
 
     def _right(self, claim: Claim, value: float) -> str:
-        """The right calculation."""
         way = ways_to(claim.step, self.exact)[-1]
-        return way.write(claim.place, [self.exact[name] for name in way.needs], value)
+        return way.write(claim.index, [self.exact[name] for name in way.needs], value)
 
     def _name(self, claim: Claim, verdict: Verdict, slip: Slip | None) -> Verdict:
         if slip is None or verdict.exact is None:
@@ -374,7 +372,7 @@ class Judge:
 
     def _compare_copy(self, claim: Claim) -> Verdict:
         """A q, k or v that is repeated and differs from the one the calculation starts from."""
-        value = float(self.exact[claim.step][claim.place])
+        value = float(self.exact[claim.step][claim.index])
         if math.isnan(value):
             return self._on("unchecked", claim, None, "taken as given")
         shown, near = exactly(value, claim.written), nearness(claim.written, value)
@@ -384,14 +382,15 @@ class Judge:
 
     def _on(self, kind: Kind, claim: Claim, value: float | None, because: str) -> Verdict:
         shown = "" if value is None else exactly(value, claim.written)
-        return self._verdict(kind, claim.step, claim.place, claim.written.text, because, value, shown)
+        return self._verdict(kind, claim.step, claim.index, claim.written.text, because, value, shown)
 
     def _verdict(
-        self, kind: Kind, step: str, place: Place, text: str, because: str, value: float | None = None, shown: str = ""
-    ) -> Verdict:
+        self, kind: Kind, step: str, index: Indices, text: str, because: str, value: float | None = None,
+        shown: str = "",
+    ) -> Verdict:  # fmt: skip
         has_head = step not in HEADLESS
-        what, head = self.inputs.name(step, place), place[0] if has_head else 0
-        return Verdict(kind, what, text, value, shown, because, step, place[has_head:], head)
+        what, head = self.inputs.name(step, index), index[0] if has_head else 0
+        return Verdict(kind, what, text, value, shown, because, step, index[has_head:], head)
 
 
 def _are_equal(left: Numbers, right: Numbers) -> bool:

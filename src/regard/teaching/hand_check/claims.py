@@ -11,7 +11,7 @@ import numpy as np
 from regard.errors import OptionError, RegardError, count
 from regard.masks import allowed
 from regard.teaching.hand_check.document import Cell, Document, Index
-from regard.teaching.hand_check.inputs import Inputs, Misfit, Place, no_head, word_index
+from regard.teaching.hand_check.inputs import Indices, Inputs, Misfit, no_head, word_index
 from regard.teaching.hand_check.notation import AXES, HEADLESS, STEPS, WITH_HEAD, Written, is_blank, written
 
 MANY = 4_000_000  # weights of all heads, beyond which only the queries with claims are computed
@@ -22,7 +22,7 @@ class Claim:
     """One number calculated by hand."""
 
     step: str
-    place: Place
+    index: Indices
     written: Written
 
 
@@ -32,13 +32,13 @@ class Claims:
 
     inputs: Inputs
     numbers: list[Claim] = field(default_factory=list)
-    blanks: list[tuple[str, Place]] = field(default_factory=list)  # the place of a vector ends before the last axis
+    blanks: list[tuple[str, Indices]] = field(default_factory=list)  # the place of a vector ends before the last axis
     misfits: list[Misfit] = field(default_factory=list)
-    unreadable: dict[tuple[str, Place], tuple[str, str]] = field(default_factory=dict)  # as written, and why
+    unreadable: dict[tuple[str, Indices], tuple[str, str]] = field(default_factory=dict)  # as written, and why
 
-    def missing(self) -> list[tuple[str, Place]]:
+    def missing(self) -> list[tuple[str, Indices]]:
         """Blank cells whose number is nowhere in the notes; a key that a query may not see needs none."""
-        numbers = {(claim.step, claim.place[:end]) for claim in self.numbers for end in range(len(claim.place) + 1)}
+        numbers = {(claim.step, claim.index[:end]) for claim in self.numbers for end in range(len(claim.index) + 1)}
         visible = self.inputs.visible() if self.blanks else None
         return [
             (step, cell)
@@ -66,27 +66,27 @@ def claims_of(document: Document, inputs: Inputs, decimals: int = 0) -> Claims:
 
 def _add(claims: Claims, cell: Cell, sizes: Mapping[str, int], document: Document, decimals: int) -> None:
     inputs, step = claims.inputs, cell.step
-    place = locate(cell, inputs, sizes)
-    if isinstance(place, Misfit):
-        claims.misfits += [] if step in inputs.parts else [place]  # a vector that is printed again, shortened
+    index = locate(cell, inputs, sizes)
+    if isinstance(index, Misfit):
+        claims.misfits += [] if step in inputs.parts else [index]  # a vector that is printed again, shortened
         return
     if is_blank(cell.text):
-        claims.blanks.append((step, place))
+        claims.blanks.append((step, index))
         return
     try:
         may_be_masked = step in ("score", "scaled", "masked")
-        number = written(cell.text, f"{cell.where}, {inputs.name(step, place)}", decimals, may_be_masked=may_be_masked)
+        number = written(cell.text, f"{cell.where}, {inputs.name(step, index)}", decimals, may_be_masked=may_be_masked)
     except OptionError as problem:
         if document.remarks is None:
             raise
-        claims.unreadable[step, place] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
+        claims.unreadable[step, index] = str(cell.text), str(problem).partition("\n")[0].partition(": ")[2]
         return
     # q, k and v that the calculation starts from may be printed again; a copy that differs is checked.
-    if step not in inputs.parts or number.value != inputs.parts[step][place]:
-        claims.numbers.append(Claim(step, place, number))
+    if step not in inputs.parts or number.value != inputs.parts[step][index]:
+        claims.numbers.append(Claim(step, index, number))
 
 
-def locate(cell: Cell, inputs: Inputs, sizes: Mapping[str, int]) -> Place | Misfit:
+def locate(cell: Cell, inputs: Inputs, sizes: Mapping[str, int]) -> Indices | Misfit:
     """The place of a cell in its step; of one that was left blank, perhaps that of a whole vector."""
     step, labels, axes = cell.step, cell.labels, AXES[cell.step]
     has_head = step not in HEADLESS
@@ -97,31 +97,31 @@ def locate(cell: Cell, inputs: Inputs, sizes: Mapping[str, int]) -> Place | Misf
         )
     if (cell.head or 0) >= inputs.heads:
         raise no_head(cell.where, cell.head, inputs.heads)
-    place: Place = (cell.head or 0,) if has_head else ()
+    index: Indices = (cell.head or 0,) if has_head else ()
 
     def misfit(came: str, axis: str) -> Misfit:
         expected = count(sizes[axis], "word") if axis in inputs.labels else f"vectors of {sizes[axis]}"
-        return Misfit(inputs.name(step, place), came, f"{came} for {expected}")
+        return Misfit(inputs.name(step, index), came, f"{came} for {expected}")
 
     for at, (axis, label) in enumerate(zip(axes, labels, strict=False)):
         if isinstance(label, Index):
             if label.length != sizes[axis]:
                 return misfit(count(label.length, "row" if at + 1 < len(labels) else "number"), axis)
-            place = (*place, label.at)
+            index = (*index, label.at)
         elif axis in inputs.labels:
-            place = (*place, word_index(axis, label, inputs.words if axis == "query" else inputs.key_words))
+            index = (*index, word_index(axis, label, inputs.words if axis == "query" else inputs.key_words))
         elif label.isdecimal() and len(label) < 9 and int(label) < sizes[axis]:
-            place = (*place, int(label))
+            index = (*index, int(label))
         else:
             came = f"the vector has {count(sizes[axis], 'number')}, counted from 0"
             raise OptionError(f"Component {label!r} is out of range: {came}.")
     if len(labels) > len(axes):
         extra = labels[len(axes)]
         came = count(extra.length if isinstance(extra, Index) else 1, "number")
-        return Misfit(inputs.name(step, place), came, "expected one number")
+        return Misfit(inputs.name(step, index), came, "expected one number")
     if len(labels) < len(axes) and cell.text is not None:
         return misfit(count(1, "number"), axes[len(labels)])
-    return place
+    return index
 
 
 def _sizes(document: Document, inputs: Inputs) -> dict[str, int]:
@@ -157,7 +157,7 @@ def infer_mask(claims: Claims) -> None:
     if inputs.mask is None and masked:
         seen = np.ones((len(inputs.words), len(inputs.key_words)), bool)
         for claim in masked:
-            seen[claim.place[1:]] &= not math.isinf(claim.written.value)
+            seen[claim.index[1:]] &= not math.isinf(claim.written.value)
         inputs.mask = allowed(seen)
 
 
@@ -167,7 +167,7 @@ def keep_claimed_queries(claims: Claims) -> Claims:
     if inputs.heads * len(inputs.words) * len(inputs.key_words) <= MANY:
         return claims
     axes = {step: axes.index("query") for step, axes in WITH_HEAD.items() if "query" in axes}
-    cells = [*((claim.step, claim.place) for claim in claims.numbers), *claims.blanks]
+    cells = [*((claim.step, claim.index) for claim in claims.numbers), *claims.blanks]
     kept = sorted({cell[axes[step]] for step, cell in cells if len(cell) > axes.get(step, len(cell))})
     fewer = replace(inputs, words=tuple(inputs.labels["query"][query] for query in kept), parts=dict(inputs.parts))
     if inputs.x is not None:
@@ -178,9 +178,9 @@ def keep_claimed_queries(claims: Claims) -> Claims:
         rows = [inputs.visible(slice(query, query + 1)) for query in kept]
         fewer.mask = allowed(np.concatenate([row for row in rows if row is not None]))
 
-    def move(step: str, place: Place) -> Place:
-        at = axes.get(step, len(place))
-        return (*place[:at], kept.index(place[at]), *place[at + 1 :]) if len(place) > at else place
+    def move(step: str, index: Indices) -> Indices:
+        at = axes.get(step, len(index))
+        return (*index[:at], kept.index(index[at]), *index[at + 1 :]) if len(index) > at else index
 
-    numbers = [replace(claim, place=move(claim.step, claim.place)) for claim in claims.numbers]
+    numbers = [replace(claim, index=move(claim.step, claim.index)) for claim in claims.numbers]
     return replace(claims, inputs=fewer, numbers=numbers, blanks=[(step, move(step, at)) for step, at in claims.blanks])

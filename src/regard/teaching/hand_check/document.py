@@ -64,12 +64,10 @@ class Document:
         self.cells += [Cell(step, inner, text, where, head, **more) for inner, text in flatten(content, labels)]
 
     def of(self, *steps: str) -> list[Cell]:
-        """All cells of a step, or of several."""
         return [cell for cell in self.cells if cell.step in steps]
 
 
 def given_twice(where: str, name: str) -> OptionError:
-    """Two values for one name."""
     return OptionError(f"{where}: {shown(name)} is given twice.\nLeave one of them out.")
 
 

@@ -43,6 +43,8 @@ from regard.teaching.hand_check.notation import (
 from regard.teaching.hand_check.workbook import rows_of_workbook
 from regard.trace.labels import numbered
 
+FormatReader = Callable[[bytes, Document, Sequence[str]], Any]  # of one format: adds what a file holds to a document
+
 # Headings that say what labels are, in English, German, French and Spanish.
 HEADINGS = {
     fold(spelling): name
@@ -87,27 +89,18 @@ def read(notes: str | Path | Mapping[str, Any], words: Sequence[str] = (), *, le
             'dictionary such as {"embeddings": …, "scores": …}.'
         )
     path = Path(notes)
-    content, ending, endings = input_file.read(path), path.suffix.casefold(), ", ".join(ENDINGS)
+    content, ending = input_file.read(path), path.suffix.casefold()
     document = Document(path.name, remarks=[] if lenient else None)
-    if ending not in ENDINGS:
+    if ending not in READERS:
         came = f"ends in {ending!r}" if ending else "has no ending"
-        raise OptionError(f"{str(path)!r} {came}; notes are read from {endings}.")
+        raise OptionError(f"{str(path)!r} {came}; notes are read from {', '.join(READERS)}.")
     if not content.strip():
         raise empty(path.name)
-    if ending == ".xlsx":
-        grids: list[Grid] = []
-        for name, rows in rows_of_workbook(content, path.name):
-            grids += _grids(enumerate(rows, 1), f"{path.name}, sheet {name}", name)
-        read_grids(grids, document, words)
-        return document
-    text = input_file.decode(content, path.name, f"\nNotes are UTF-8 text, or .xlsx ({endings}).")
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    READERS[ending](text, document, words)
+    READERS[ending](content, document, words)
     return document
 
 
 def empty(source: str) -> OptionError:
-    """A file or dictionary without content."""
     return OptionError(f"{source} is empty.\nNotes hold embeddings, or q, k and v, and the numbers calculated by hand.")
 
 
@@ -251,6 +244,17 @@ def csv_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
         raise OptionError(
             f"{source} is not CSV: {problem}, at line {reader.line_num}.\nLook for an unclosed quotation mark."
         ) from None
+
+
+def _read_csv(text: str, document: Document, words: Sequence[str]) -> None:
+    read_grids([*_grids(csv_rows(text, document.source), document.source)], document, words)
+
+
+def _read_workbook(content: bytes, document: Document, words: Sequence[str]) -> None:
+    grids: list[Grid] = []
+    for name, rows in rows_of_workbook(content, document.source):
+        grids += _grids(enumerate(rows, 1), f"{document.source}, sheet {name}", name)
+    read_grids(grids, document, words)
 
 
 def _grids(rows: Iterable[tuple[int, Sequence[str]]], source: str, caption: str = "") -> Iterator[Grid]:
@@ -400,7 +404,6 @@ def _step_and_head(name: str) -> tuple[str | None, int | None]:
 
 
 def _head_in(caption: str) -> int | None:
-    """The head that a caption names."""
     heads = HEAD.findall(caption)
     return int(heads[-1][:9]) if heads else None
 
@@ -640,12 +643,24 @@ def _name_and_arguments(left: str) -> tuple[str, list[str]]:
     return name, [re.sub(r"^(?:[A-Za-z]|query|key)_\{?([^}]+)\}?$", r"\1", label) for label in labels if label]
 
 
-READERS: dict[str, Callable[[str, Document, Sequence[str]], Any]] = {
-    ".json": lambda text, document, words: read_mapping(parse_json(text, document.source), document),
-    ".csv": lambda text, document, words: read_grids(
-        list(_grids(csv_rows(text, document.source), document.source)), document, words
-    ),
-    ".md": _read_markdown,
-    ".txt": _read_plain_text,
+# The formats, by the endings of files
+
+
+def _of_text(read: Callable[[str, Document, Sequence[str]], Any]) -> FormatReader:
+    """The reader of a format that is text."""
+
+    def read_text(content: bytes, document: Document, words: Sequence[str]) -> None:
+        fix = f"\nNotes are UTF-8 text, or .xlsx ({', '.join(READERS)})."
+        text = input_file.decode(content, document.source, fix).replace("\r\n", "\n").replace("\r", "\n")
+        read(text.replace("\0", "\N{REPLACEMENT CHARACTER}"), document, words)
+
+    return read_text
+
+
+READERS: dict[str, FormatReader] = {
+    ".json": _of_text(lambda text, document, _words: read_mapping(parse_json(text, document.source), document)),
+    ".csv": _of_text(_read_csv),
+    ".md": _of_text(_read_markdown),
+    ".txt": _of_text(_read_plain_text),
+    ".xlsx": _read_workbook,
 }
-ENDINGS = (*READERS, ".xlsx")

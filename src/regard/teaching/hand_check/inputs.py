@@ -28,7 +28,7 @@ from regard.teaching.hand_check.notation import (
 from regard.trace.labels import numbered, place_of
 
 Numbers = NDArray[np.float64]
-Place = tuple[int, ...]  # head (except for HEADLESS steps), then along the axes of the step
+Indices = tuple[int, ...]  # head (except for HEADLESS steps), then along the axes of the step
 Product = Literal["x W", "x W^T"]
 PRODUCTS: tuple[Product, Product] = ("x W", "x W^T")
 MOST_HEADS = 1024
@@ -75,12 +75,12 @@ class Inputs:
         """Whether queries and keys come from different words."""
         return self.context is not None or (self.x is None and self.words != self.key_words)
 
-    def name(self, step: str, place: Sequence[int]) -> str:
+    def name(self, step: str, index: Sequence[int]) -> str:
         """A step and a place in it: "weight The → cat", "output The [2], head 1"."""
-        axes = list(zip(WITH_HEAD[step], place, strict=False))
-        words = " → ".join(self.labels[axis][index] for axis, index in axes if axis in self.labels)
-        component = "".join(f" [{index}]" for axis, index in axes if axis not in ("head", *self.labels))
-        head = f", head {place[0]}" if axes[:1] and axes[0][0] == "head" and self.heads > 1 else ""
+        axes = list(zip(WITH_HEAD[step], index, strict=False))
+        words = " → ".join(self.labels[axis][at] for axis, at in axes if axis in self.labels)
+        component = "".join(f" [{at}]" for axis, at in axes if axis not in ("head", *self.labels))
+        head = f", head {index[0]}" if axes[:1] and axes[0][0] == "head" and self.heads > 1 else ""
         return f"{step.replace('_', ' ')} {words}{component}{head}".strip()
 
     def visible(self, rows: slice = slice(None)) -> NDArray[np.bool_] | None:
@@ -133,10 +133,12 @@ def inputs_of(document: Document, words: Sequence[str] | None = None) -> Inputs:
             )
         _read_parts(document, inputs)
     if document.of("W_O"):
-        value = inputs.matrices.get(
-            "W_v", np.concatenate(inputs.parts["value"], 1) if "value" in inputs.parts else None
-        )
-        _read_matrix(document, inputs, "W_O", None if value is None else value.shape[1], "the concatenated heads have")
+        size = None
+        if "W_v" in inputs.matrices:
+            size = inputs.matrices["W_v"].shape[1]
+        elif "value" in inputs.parts:
+            size = inputs.heads * inputs.parts["value"].shape[-1]
+        _read_matrix(document, inputs, "W_O", size, "the concatenated heads have")
     if document.of("output_gradient"):
         inputs.output_gradient = np.repeat(vectors(document, "output_gradient", inputs.words), inputs.heads, axis=0)
     inputs.mask, inputs.mask_text = _mask(settings.get("mask"), inputs)
@@ -297,7 +299,6 @@ def _of_all_heads(cell: Cell, heads: int) -> Cell:
 
 
 def no_head(where: str, head: int | None, heads: int) -> OptionError:
-    """A head that is not there."""
     return OptionError(f"{where}: there is no head {head}: there are {heads}, counted from 0.")
 
 
@@ -353,14 +354,14 @@ def vectors(document: Document, step: str, words: Sequence[str], heads: int | No
                 raise ShapeError(f"{came}: `{name}` needs one for each of {shown(list(words))}.")
             named[labels[label.at] if isinstance(label, Index) else spelled(label, words)] = row
         by_name = {_folded(label): row for label, row in named.items()} | named
-        given = [
+        word_rows = [
             by_name.get(label) or by_name.get(word) or by_name.get(_folded(word))
             for label, word in zip(labels, words if heads is None else labels, strict=True)
         ]
-        if None in given and (heads is None or len([row for row in given if row]) < len(rows)):
-            missing = repr(words[given.index(None)])
+        if None in word_rows and (heads is None or len([row for row in word_rows if row]) < len(rows)):
+            missing = repr(words[word_rows.index(None)])
             raise OptionError(f"{source} has no vector for {missing}; `{name}` has {shown(list(named))}.")
-        array[head or 0] = [row or [np.nan] * width for row in given]
+        array[head or 0] = [row or [np.nan] * width for row in word_rows]
     return array
 
 
@@ -493,13 +494,9 @@ def _mask(setting: Any, inputs: Inputs) -> tuple[Mask | None, str]:
 
 
 def _mask_number(cell: Any) -> float:
-    return (
-        0.0
-        if is_blank(cell)
-        else float(cell)
-        if isinstance(cell, bool)
-        else written(cell, "mask", may_be_masked=True).value
-    )
+    if is_blank(cell):
+        return 0.0
+    return float(cell) if isinstance(cell, bool) else written(cell, "mask", may_be_masked=True).value
 
 
 def check_positions(mask: Mask, queries: int, keys: int) -> None:

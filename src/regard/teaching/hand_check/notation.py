@@ -55,8 +55,8 @@ NAMES = {
         "poids|peso|pesos|wahrscheinlichkeit|probabilité|probabilidad"),
     "weighted_value": ("query key value_dim", "weighted values|weighted value|softmaxxv|gewichteter wert|"
         "gewichtete werte|valeur pondérée|valeurs pondérées|valor ponderado|valores ponderados"),
-    "output": ("query value_dim", "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"
-        "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|suma"),
+    "output": ("query value_dim", "outputs|output|sum|z|ausgabe|ergebnis|summe|sortie|sorties|somme|salida|salidas|"
+        "suma"),
     "weight_gradient": ("query key", "dl/dw|dl/dweight|weight gradients|weight gradient"),
     "mean_gradient": ("query", "mean gradient|mean|weighted mean|σ w×dl/dw|mittelwert|moyenne|media"),
     "scaled_gradient": ("query key", "dl/ds|dl/dscaled|scaled gradients|scaled gradient|softmax gradient"),
@@ -67,7 +67,7 @@ NAMES = {
 }  # fmt: skip
 SPELLINGS = {name: spellings for name, (_, spellings) in NAMES.items()}
 SETTINGS, MATRICES, INPUTS = (
-    tuple(name for name, (kind, _) in NAMES.items() if kind == one) for one in ("setting", "matrix", "input")
+    tuple(name for name, (kind, _) in NAMES.items() if kind == group) for group in ("setting", "matrix", "input")
 )
 AXES = {name: tuple(kind.split()) for name, (kind, _) in NAMES.items() if name not in SETTINGS + MATRICES + INPUTS}
 STEPS = tuple(AXES)
@@ -183,7 +183,6 @@ def written(raw: Any, where: str, least: int = 0, *, may_be_masked: bool = False
 
 
 def is_blank(cell: Any) -> bool:
-    """Whether a cell holds no number."""
     return cell is None or (isinstance(cell, str) and cell.strip(DECORATION) in BLANK)
 
 
@@ -258,7 +257,6 @@ def exactly(value: float, number: Written) -> str:
 
 
 def not_a_number(where: str, raw: object) -> OptionError:
-    """Something else where a number is expected."""
     what = "a formula, not a number" if isinstance(raw, str) and raw.startswith("=") else "not a number"
     return OptionError(f"{where}: {shown(raw)} is {what}; expected one such as 0.5 or −2.")
 

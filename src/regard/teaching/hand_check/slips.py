@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.teaching.hand_check.calculation import WAYS, Arrays, concatenate, mask, softmax, split_columns
 from regard.teaching.hand_check.claims import Claim
 from regard.teaching.hand_check.inputs import Numbers
 from regard.teaching.hand_check.notation import PROJECTIONS, are_same, nearness
-from regard.teaching.hand_check.steps import WAYS, Arrays, concatenate, mask, softmax, split_columns
 from regard.trace.arithmetic import factor, precise
 
 MOST_TERMS = 12  # of a sum in which a single wrong number may have lost one; of more, two numbers must agree
@@ -55,20 +55,20 @@ def _shares(scores: Numbers) -> Numbers:
     return np.asarray(numbers / numbers.sum(axis=-1, keepdims=True))
 
 
-def _projection_rules(step: str, own: str) -> Iterator[Rule]:
+def _projection_rules(step: str, matrix: str) -> Iterator[Rule]:
     for rows in ("x" if step == "query" else "context", "positioned"):
-        needs = f"{rows} {own}"
+        needs = f"{rows} {matrix}"
         yield Rule(
-            f"{own} transposed", step, needs, lambda x, W: x @ split_columns(np.concatenate(W, axis=1).T, len(W))
+            f"{matrix} transposed", step, needs, lambda x, W: x @ split_columns(np.concatenate(W, axis=1).T, len(W))
         )
-        yield Rule(f"{own} of each head transposed", step, needs, lambda x, W: x @ _turn(W))
-        yield Rule(f"{own} forgotten", step, needs, lambda x, W: split_columns(x, len(W)))
+        yield Rule(f"{matrix} of each head transposed", step, needs, lambda x, W: x @ _turn(W))
+        yield Rule(f"{matrix} forgotten", step, needs, lambda x, W: split_columns(x, len(W)))
         for other in PROJECTIONS.values():
-            if other != own:
-                yield Rule(f"{other} instead of {own}", step, f"{rows} {other}", np.matmul)
+            if other != matrix:
+                yield Rule(f"{other} instead of {matrix}", step, f"{rows} {other}", np.matmul)
     other, name = ("context", "context instead of x") if step == "query" else ("x", "x instead of the context")
-    yield Rule(name, step, f"{other} {own}", np.matmul)
-    yield Rule("position forgotten", step, f"x {own} position", lambda x, W, position: x @ W)
+    yield Rule(name, step, f"{other} {matrix}", np.matmul)
+    yield Rule("position forgotten", step, f"x {matrix} position", lambda x, W, position: x @ W)
 
 
 def _scaling_rules(steps: str, numbers: str, then: Callable[..., Any]) -> Iterator[Rule]:
@@ -105,7 +105,7 @@ RULES = (
     Rule("position of the previous word", "positioned", "x position", lambda x, at: x + np.roll(at, 1, axis=0)),
     Rule("position subtracted", "positioned", "x position", np.subtract),
     Rule("multiplied by the position", "positioned", "x position", np.multiply),
-    *(rule for step, own in PROJECTIONS.items() for rule in _projection_rules(step, own)),
+    *(rule for step, matrix_name in PROJECTIONS.items() for rule in _projection_rules(step, matrix_name)),
     Rule("query and key swapped", "score", "query key", lambda q, k: k @ _turn(q)),
     Rule("q · v instead of q · k", "score", "query value", lambda q, v: q @ _turn(v)),
     *_scaling_rules("scaled", "score", lambda scaled, seen: scaled),
@@ -173,30 +173,30 @@ def explain_slips(
     """
     with np.errstate(all="ignore"):
         predictions = [prediction for arrays in variants for prediction in predict(step, arrays, exact.shape)]
-        hits = [{claim for claim in failing if _fits(claim, array[claim.place], exact)} for _, array in predictions]
+        hits = [{claim for claim in failing if _fits(claim, array[claim.index], exact)} for _, array in predictions]
         order = sorted(range(len(hits)), key=lambda at: -len(hits[at]))
         slips: dict[Claim, Slip] = {}
         rows: dict[tuple[int, ...], list[Claim]] = {}
         for claim in claims:
-            rows.setdefault(claim.place[:-1], []).append(claim)
+            rows.setdefault(claim.index[:-1], []).append(claim)
         wrong = {*failing}
         for row, of_row in rows.items():
             group = [claim for claim in of_row if claim in wrong]
             if coarse >= {*group}:
                 continue
             whole = [at for at in order if hits[at].issuperset(group)]
-            agreeing = [at for at in whole if all(nearness(c.written, predictions[at][1][c.place]) for c in of_row)]
+            agreeing = [at for at in whole if all(nearness(c.written, predictions[at][1][c.index]) for c in of_row)]
             if agreeing or (whole and len(group) > 1):
                 name, array = predictions[(agreeing or whole)[0]]
-                found: tuple[Slip, Numbers] | None = (Slip(name), array[row])
+                explained: tuple[Slip, Numbers] | None = (Slip(name), array[row])
             else:
-                found = next(_explain_vector(step, row, group, variants, exact, words), None)
-            if found is not None:
-                slips |= {claim: replace(found[0], value=float(found[1][claim.place[-1]])) for claim in group}
+                explained = next(_explain_vector(step, row, group, variants, exact, words), None)
+            if explained is not None:
+                slips |= {claim: replace(explained[0], value=float(explained[1][claim.index[-1]])) for claim in group}
                 continue
             for claim in (claim for claim in group if claim not in coarse):  # each number on its own
                 alone = (predictions[at] for at in order if claim in hits[at])
-                named = (Slip(name, value=float(array[claim.place])) for name, array in alone)
+                named = (Slip(name, value=float(array[claim.index])) for name, array in alone)
                 slip = next(named, None) or _explain_sum(claim, variants, exact)
                 slips |= {} if slip is None else {claim: slip}
         return slips
@@ -205,7 +205,7 @@ def explain_slips(
 def _fits(claim: Claim, predicted: Any, exact: Numbers) -> bool:
     """Whether a prediction gives the number in the notes, and is not what is right anyway."""
     predicted = float(predicted)
-    if np.isnan(predicted) or are_same(predicted, float(exact[claim.place])):
+    if np.isnan(predicted) or are_same(predicted, float(exact[claim.index])):
         return False
     return nearness(claim.written, predicted) is not None
 
@@ -231,13 +231,13 @@ def _explain_vector(
             for (key, word), (other, another) in product(enumerate(words), repeat=2):
                 mixed = terms.sum(axis=0) + weights[key] * (values[other] - values[key])
                 slips.append((Slip(WORD, f"the value of {another} is used for {word}"), mixed))
-        yield from (found for found in slips if all(_fits(c, found[1][c.place[-1]], exact) for c in group))
+        yield from (slip for slip in slips if all(_fits(c, slip[1][c.index[-1]], exact) for c in group))
 
 
 def _explain_sum(claim: Claim, variants: Iterable[Arrays], exact: Numbers) -> Slip | None:
     """A single sum with a term missing or of the wrong sign."""
     for arrays, way in product(variants, WAYS[claim.step]):
-        terms = way.terms(claim.place, [arrays[name] for name in way.needs]) if arrays.keys() >= {*way.needs} else None
+        terms = way.terms(claim.index, [arrays[name] for name in way.needs]) if arrays.keys() >= {*way.needs} else None
         if terms is None or not 1 < len(terms) <= MOST_TERMS:
             continue
         for (name, times), term in product(((MISSING, 1), (SIGN, 2)), terms):

@@ -17,7 +17,6 @@ Name = Literal["heads", "networks", "relations", "film"]
 
 
 def is_recorded(name: str) -> bool:
-    """Whether these runs have been recorded."""
     return files(__name__).joinpath(f"{name}.json").is_file()
 
 

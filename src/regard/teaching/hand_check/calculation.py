@@ -36,17 +36,17 @@ class Way:
         with np.errstate(all="ignore"):
             return np.asarray(self.compute(*arrays), np.float64)
 
-    def write(self, place: Sequence[int], arrays: Sequence[Numbers], result: float) -> str:
+    def write(self, index: Sequence[int], arrays: Sequence[Numbers], result: float) -> str:
         """The calculation of one number."""
-        line = self.written(place, *arrays)
+        line = self.written(index, *arrays)
         if isinstance(line, tuple):
             left, right = line
             line = total([factor(term, precise) for term in left]) if right is None else dot(left, right, show=precise)
         return f"{line} = {precise(result)}"
 
-    def terms(self, place: Sequence[int], arrays: Sequence[Numbers]) -> Numbers | None:
+    def terms(self, index: Sequence[int], arrays: Sequence[Numbers]) -> Numbers | None:
         """The terms of the sum at one place."""
-        line = self.written(place, *arrays)
+        line = self.written(index, *arrays)
         return None if isinstance(line, str) else np.asarray(line[0] if line[1] is None else line[0] * line[1])
 
 
@@ -122,17 +122,17 @@ def divisor_text(divisor: float) -> str:
 # How each number is written
 
 
-def _divided_line(place: Sequence[int], numbers: Numbers, divisor: Numbers) -> str:
-    return f"{precise(numbers[tuple(place)])} / {divisor_text(float(divisor))}"
+def _divided_line(index: Sequence[int], numbers: Numbers, divisor: Numbers) -> str:
+    return f"{precise(numbers[tuple(index)])} / {divisor_text(float(divisor))}"
 
 
-def _softmax_line(place: Sequence[int], stage: Numbers) -> str:
-    row = stage[place[0], place[1]]
-    return "masked: e^(−∞)" if np.isneginf(row[place[2]]) else softmax_line(row, place[2], show=precise)[0]
+def _softmax_line(index: Sequence[int], stage: Numbers) -> str:
+    row = stage[index[0], index[1]]
+    return "masked: e^(−∞)" if np.isneginf(row[index[2]]) else softmax_line(row, index[2], show=precise)[0]
 
 
-def _softmax_gradient_line(place: Sequence[int], weights: Numbers, gradients: Numbers, means: Numbers) -> str:
-    weight, gradient, mean = weights[tuple(place)], gradients[tuple(place)], means[tuple(place[:2])]
+def _softmax_gradient_line(index: Sequence[int], weights: Numbers, gradients: Numbers, means: Numbers) -> str:
+    weight, gradient, mean = weights[tuple(index)], gradients[tuple(index)], means[tuple(index[:2])]
     return f"{factor(weight, precise)}·({precise(gradient)} − {factor(mean, precise)})"
 
 
