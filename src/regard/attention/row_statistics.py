@@ -120,10 +120,10 @@ def _fingerprints(scores: Scores) -> Fingerprints | None:
     """
     if _is_traced(scores):
         return None
-    given = _arrays_of(scores)
-    if given is None or any(arrays.needs_gradient(array) for array in given):
+    inputs = _arrays_of(scores)
+    if inputs is None or any(arrays.needs_gradient(array) for array in inputs):
         return None
-    fingerprints = [arrays.fingerprint(array) for array in given]
+    fingerprints = [arrays.fingerprint(array) for array in inputs]
     return None if None in fingerprints else tuple(fingerprints)  # type: ignore[arg-type]
 
 

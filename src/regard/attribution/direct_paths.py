@@ -18,8 +18,8 @@ from regard.attribution.targets import LinearTarget, target_of
 from regard.layers import RMSNorm
 from regard.provenance import provenance
 from regard.reading.reader import Reader
-from regard.reading.residual import NormInput, ResidualStream
-from regard.tables import Column, Table
+from regard.reading.residual_stream import NormInput, ResidualStream
+from regard.tables import Column, Table, omitted_rows
 
 Numbers = NDArray[np.float64]
 MEAN = "mean"
@@ -77,9 +77,7 @@ class Contributions:
             Column("head", "word"), Column("contribution", "number", 3), Column("‖written‖", "number", 3),
             Column("largest source", "word"), Column("through it", "number", 3),
         )  # fmt: skip
-        notes = [self._sum, *NOTES]
-        if len(order) < self.heads.size:
-            notes.append(f"The first {len(order)} of {self.heads.size:,} heads: --full shows all.")
+        notes = [self._sum, *NOTES, *omitted_rows(len(order), self.heads.size, " heads")]
         return Table(
             f"Contributions of heads to {self.target}", columns, tuple(cells), tuple(notes), source=self.source
         )

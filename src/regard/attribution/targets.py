@@ -12,7 +12,7 @@ from regard import errors
 from regard.arrays import is_array
 from regard.edits.metrics import token_id
 from regard.reading.reader import Reader
-from regard.reading.residual import ResidualStream
+from regard.reading.residual_stream import ResidualStream
 
 Numbers = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from regard.edits.metrics import token_id
 from regard.heads.circuits import matrices
 from regard.layers import Encoder, LayerNorm, RMSNorm, Transformer
 from regard.reading.reader import Reader
-from regard.tables import Column, Table
+from regard.tables import Column, Table, omitted_rows
 
 Numbers = NDArray[np.float64]
 ROWS = 4096  # tokens of the vocabulary that are mapped at once
@@ -152,9 +152,8 @@ class TokenCircuits:
             f"previous token: mean weight on the token before, over {POSITIONS} positions that all hold the mean "
             "embedding.",
             ALONE,
+            *omitted_rows(len(order), best.size, " heads"),
         ]
-        if len(order) < best.size:
-            notes.append(f"The first {len(order)} of {best.size:,} heads: --full shows all.")
         name = self.reader.name
         return Table(f"Heads of {name} by their weights", columns, tuple(cells), tuple(notes), source=name)
 

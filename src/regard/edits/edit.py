@@ -125,7 +125,7 @@ class BlockEdit(Edit):
     def index_pairs(self) -> Any:
         """The pairs as integers (pair, 2), where all are single token indices; otherwise None."""
         pairs = self.pairs or ()
-        is_index = all(one is not None and len(one) == 1 and isinstance(one[0], int) for pair in pairs for one in pair)
+        is_index = all(end is not None and len(end) == 1 and isinstance(end[0], int) for pair in pairs for end in pair)
         return np.array([[query[0], key[0]] for query, key in pairs]) if pairs and is_index else None  # type: ignore[index]
 
     @property
@@ -264,8 +264,10 @@ def patch(
         raise errors.OptionError("Give `layers` or `heads`, not both: heads are (layer, head).")
     pairs = None
     if align is not None:
-        given = list(align.items()) if isinstance(align, Mapping) else list(align)
-        pairs = tuple((validate.integer("align", one, 0), validate.integer("align", two, 0)) for one, two in given)
+        tokens = align.items() if isinstance(align, Mapping) else align
+        pairs = tuple(
+            (validate.integer("align", here, 0), validate.integer("align", there, 0)) for here, there in tokens
+        )
         if what == "pattern":
             raise errors.OptionError("A pattern is taken whole: runs of different lengths have no common one.")
     return PatchEdit(
@@ -298,17 +300,17 @@ def selector(name: str, given: Any) -> Selector:
     if given is None:
         return None
     several = list(given) if isinstance(given, (list, tuple, set, frozenset)) else [given]
-    found: list[int | str | range] = []
-    for one in several:
-        if isinstance(one, (str, range)):
-            found.append(one)
-        elif validate.is_integer(one):
-            found.append(int(one))
+    tokens: list[int | str | range] = []
+    for item in several:
+        if isinstance(item, (str, range)):
+            tokens.append(item)
+        elif validate.is_integer(item):
+            tokens.append(int(item))
         else:
             raise errors.option(name, given, 'token indices, words such as "it", ranges, or a list of these')
-    if not found:
+    if not tokens:
         raise errors.option(name, given, "at least one token")
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _shown(tokens: Selector) -> str:
@@ -324,11 +326,11 @@ def _several(heads: Any) -> list[Any]:
 def _heads(given: Iterable[Any]) -> tuple[Head, ...]:
     """Heads as (layer, head), each once, in order."""
     heads = []
-    for one in given:
-        fits = isinstance(one, (tuple, list)) and len(one) == 2 and all(map(validate.is_integer, one))
-        if not fits or min(one) < 0:
-            raise errors.option("heads", one, "(layer, head), both from 0, as in silence((5, 2), (3, 1))")
-        heads.append((int(one[0]), int(one[1])))
+    for pair in given:
+        fits = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(validate.is_integer, pair))
+        if not fits or min(pair) < 0:
+            raise errors.option("heads", pair, "(layer, head), both from 0, as in silence((5, 2), (3, 1))")
+        heads.append((int(pair[0]), int(pair[1])))
     if not heads:
         raise errors.OptionError("The edit names no head: give (layer, head), as in silence((5, 2), (3, 1)).")
     return tuple(sorted(set(heads)))
@@ -340,7 +342,7 @@ def _layers(given: Any) -> tuple[int, ...] | range | None:
     several = [given] if validate.is_integer(given) else list(given)
     if not several:
         raise errors.option("layers", given, "at least one layer")
-    return tuple(validate.integer("layers", one, 0) for one in several)
+    return tuple(validate.integer("layers", layer, 0) for layer in several)
 
 
 def _pairs(given: Iterable[Any]) -> tuple[tuple[Selector, Selector], ...]:

@@ -252,11 +252,11 @@ class LayerEdits:
         """The queries of this call that an edit selects, per row of the batch; None: all."""
         if part.positions is None:
             return [(row, None) for row in range(self.batch)]
-        found: dict[int, list[Indices]] = {}
+        of_rows: dict[int, list[Indices]] = {}
         for text in self.site.texts:
             tokens = text.tokens("positions", part.positions)
-            found.setdefault(text.row, []).append(self._local(tokens, text, self.site.first_query, self.queries))
-        return [(row, np.unique(np.concatenate(several))) for row, several in found.items()]
+            of_rows.setdefault(text.row, []).append(self._local(tokens, text, self.site.first_query, self.queries))
+        return [(row, np.unique(np.concatenate(several))) for row, several in of_rows.items()]
 
     def _resample(self, part: SilenceEdit, heads: list[int], outputs: Array) -> None:
         """Each text gets the outputs of another one, by a permutation without fixed points."""
@@ -335,9 +335,9 @@ class LayerEdits:
         if not len(rows):
             return
         part_scores = _consecutive(scores, rows)
-        found, _ = engine_for(scores.queries).forward(part_scores, _like(values, scores.queries))
-        assert found is not None
-        _assign(outputs, text.row, heads, rows, found[0])
+        computed, _ = engine_for(scores.queries).forward(part_scores, _like(values, scores.queries))
+        assert computed is not None
+        _assign(outputs, text.row, heads, rows, computed[0])
 
 
 def source_index(part: PatchEdit, text: TextSpan, texts: int) -> int:
@@ -439,8 +439,8 @@ def _subtract_at(outputs: Array, index: tuple[Any, Any, Any], rows: Array) -> No
         return
     sequences, head, queries = index
     of_head: Any = outputs[:, head]
-    places = tuple(score_parts.like(one, outputs) for one in (sequences, queries))
-    of_head.index_put_(places, -rows.to(of_head.dtype), accumulate=True)
+    cells = tuple(score_parts.like(index, outputs) for index in (sequences, queries))
+    of_head.index_put_(cells, -rows.to(of_head.dtype), accumulate=True)
 
 
 def _array_like(array: Any, like: Array) -> Any:

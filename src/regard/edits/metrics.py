@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors, validate
-from regard.arrays import numpy_of
+from regard.arrays import Array, numpy_of
 
 if TYPE_CHECKING:
     from regard.reading.reader import Outcome, Reader
@@ -112,11 +112,11 @@ def vector_distance() -> Metric:
     """How far an edit moves the vector of a text, the mean over its tokens: 1 − cosine with the unchanged vector."""
 
     def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        one, other = (
+        vectors, unchanged = (
             np.stack([numpy_of(x).astype(np.float64).mean(0) for x in end.states]) for end in (outcome, baseline)
         )
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        distances: Numbers = 1 - (one * other).sum(1) / np.maximum(lengths, 1e-30)
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(unchanged, axis=1)
+        distances: Numbers = 1 - (vectors * unchanged).sum(1) / np.maximum(lengths, 1e-30)
         return distances
 
     return Metric("1 − cosine with the unchanged text vector", measure)
@@ -126,14 +126,16 @@ def state_distance() -> Metric:
     """How far an edit moves the hidden states after the last layer: the mean of ‖h′ − h‖ / ‖h‖ over tokens."""
 
     def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        moved = []
-        for one, other in zip(outcome.states, baseline.states, strict=True):
-            before = numpy_of(other)
-            lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
-            moved.append(float((np.linalg.norm(numpy_of(one) - before, axis=1) / lengths).mean(dtype=np.float64)))
-        return np.array(moved)
+        pairs = zip(outcome.states, baseline.states, strict=True)
+        return np.array([relative_change(*map(numpy_of, pair)).mean(dtype=np.float64) for pair in pairs])
 
     return Metric("mean of ‖h′ − h‖ / ‖h‖", measure)
+
+
+def relative_change(states: Array, before: Array) -> Array:
+    """‖h′ − h‖ / ‖h‖ of every token, from states (token, width)."""
+    lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
+    return np.linalg.norm(states - before, axis=1) / lengths
 
 
 def token_id(reader: Reader, answer: int | str) -> int:
@@ -158,7 +160,7 @@ def _chosen(reader: Reader, logits: Numbers, answer: Answer) -> Numbers:
     if isinstance(answer, (int, str)) or validate.is_integer(answer):
         tokens = [token_id(reader, answer)] * len(logits)  # type: ignore[arg-type]
     else:
-        tokens = [token_id(reader, one) for one in answer]
+        tokens = [token_id(reader, token) for token in answer]
     if len(tokens) != len(logits):
         raise errors.OptionError(f"There are {len(tokens)} answers for {errors.count(len(logits), 'prompt')}.")
     chosen: Numbers = logits[np.arange(len(logits)), np.array(tokens)]

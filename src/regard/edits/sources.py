@@ -86,7 +86,7 @@ def source_of(other: Any) -> PatchSource:
     """The argument of `patch`: a reading, readings, or what `regard.watch` has seen."""
     if isinstance(other, Reading):
         return FromReadings((other,))
-    if isinstance(other, (list, tuple)) and other and all(isinstance(one, Reading) for one in other):
+    if isinstance(other, (list, tuple)) and other and all(isinstance(reading, Reading) for reading in other):
         return FromReadings(tuple(other))
     watch: Any = sys.modules.get("regard.watch.patch_source")
     if watch is not None and isinstance(other, watch.Seen):

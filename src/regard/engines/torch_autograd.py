@@ -281,9 +281,9 @@ def _apart(array: Tensor, size: int) -> Tensor:
 def _one_by_one(size: int, tensors: Tensors, dims: tuple[int | None, ...], compute: Any) -> tuple[Tensor, ...]:
     results = []
     for index in range(size):
-        one = (
+        of_index = (
             tensor if tensor is None or dim is None else tensor.select(dim, index)
             for tensor, dim in zip(tensors, dims, strict=True)
         )
-        results.append(compute(tuple(one)))
+        results.append(compute(tuple(of_index)))
     return tuple(torch.stack(arrays) for arrays in zip(*results, strict=True))

@@ -48,7 +48,9 @@ class EqualLengths:
     def of(cls, documents: tuple[TokenChunk, ...], indices: tuple[int, ...]) -> EqualLengths:
         """The documents at some indices of a batch."""
         names = ("ids", "word", "content", "special", "punctuation")
-        return cls(documents, indices, *(np.stack([getattr(one, name) for one in documents]) for name in names))
+        return cls(
+            documents, indices, *(np.stack([getattr(document, name) for document in documents]) for name in names)
+        )
 
     @cached_property
     def flags(self) -> NDArray[np.uint8]:

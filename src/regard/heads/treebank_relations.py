@@ -159,8 +159,8 @@ class Predictions:
             queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
             by_offset = (word - self.first[self.sentence[word]])[:, None] + np.array(OFFSETS)
             heads, offsets = (
-                np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
-                for found in (self.partner[word], by_offset)
+                np.logical_or.reduceat(choices == partner[:, None], queries, axis=0)
+                for choices in (self.partner[word], by_offset)
             )
             hits[key] = RelationHits(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
         return hits

@@ -25,13 +25,12 @@ from regard.models.forward import Packed, packed, run
 from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
 from regard.models.outcomes import outcomes
 from regard.models.regular_file import object_in
-from regard.models.residual import stream_of
 from regard.models.settings import FAMILIES, Kind
 from regard.models.tokens import Tokeniser
 from regard.reading import Reading, Token
 from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
 from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
-from regard.reading.residual import ResidualStream
+from regard.reading.residual_stream import BlockWrites, ResidualStream
 from regard.reading.words import Word, words_of
 
 NO_WRITING = "It is bidirectional, or has no language-model head: use a causal model such as smollm2."
@@ -222,9 +221,9 @@ class Model:
         depth = self._depth(layers)
         texts = texts_of(text)
         encoded = self._encoded(texts)
-        together = packed([one.ids for one in encoded])
+        together = packed([tokens.ids for tokens in encoded])
         parts = (*edits_of(self.edit), *edits_of(edit))
-        edits = self._run_edits(parts, [one.ids for one in encoded], together, texts) if parts else None
+        edits = self._run_edits(parts, [tokens.ids for tokens in encoded], together, texts) if parts else None
         if edits is not None:
             check_tokens(edits_of(edit), edits.texts)
         steps = []
@@ -234,15 +233,14 @@ class Model:
                 advance(len(steps)) if on_layer is None else on_layer(len(steps), depth)
         layers_of = [block.attention for block in self.blocks[:depth]]
         readings = []
-        for one, its, place in zip(texts, encoded, together.places, strict=True):
-            tokens = slice(place.start, place.stop)
+        for typed, tokens, span in zip(texts, encoded, together.spans, strict=True):
             readings.append(
                 Reading(
-                    one,
-                    tokens_of(its),
-                    tuple(step.seen(layer, place) for step, layer in zip(steps, layers_of, strict=True)),
-                    tuple(step.outputs_of(layer, place) for step, layer in zip(steps, layers_of, strict=True)),
-                    (steps[0].given[tokens], *(step.result[tokens] for step in steps)),
+                    typed,
+                    tokens_of(tokens),
+                    tuple(step.seen(layer, span) for step, layer in zip(steps, layers_of, strict=True)),
+                    tuple(step.outputs_of(layer, span) for step, layer in zip(steps, layers_of, strict=True)),
+                    (steps[0].before[span.tokens], *(step.result[span.tokens] for step in steps)),
                     self.blocks[:depth],
                     edited_name(self.name, parts),
                     reader=self,
@@ -258,7 +256,10 @@ class Model:
         >>> len(stream.blocks), stream.blocks[0].fed_forward.shape
         (30, (3, 576))
         """
-        return stream_of(self.transformer, self.read(text))
+        reading = self.read(text)
+        of_blocks = zip(self.blocks, reading.states, reading.outputs, strict=False)  # the last state enters no block
+        writes = tuple(BlockWrites.of(*of_block) for of_block in of_blocks)
+        return ResidualStream(reading, writes, self.transformer.norm, self.transformer.head)
 
     def edited(self, edit: EditArgument, *, name: str | None = None) -> Model:
         """The same model with an intervention that holds for everything it reads.
@@ -284,10 +285,10 @@ class Model:
             part.check([block.attention.heads for block in self.blocks], self.name)
         spans = tuple(
             TextSpan(
-                index, 0, text_place.start, text_place.length,
+                index, 0, span.start, span.length,
                 partial(self._words, of_text, None if texts is None else texts[index]),
             )
-            for index, (of_text, text_place) in enumerate(zip(ids, together.places, strict=True))
+            for index, (of_text, span) in enumerate(zip(ids, together.spans, strict=True))
         )  # fmt: skip
         return RunEdits(parts, spans)
 
@@ -334,13 +335,13 @@ class Model:
         """
         together = packed(texts)
         edits = None if self.edit is None else self._run_edits(self.edit.parts, texts, together)
-        index_at = {text_place.start: index for index, text_place in enumerate(together.places)}
+        index_at = {span.start: index for index, span in enumerate(together.spans)}
         for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True, edit=edits)):
             multi_head, values = self.blocks[layer].attention, step.heads.values
             outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
             of_layer = LayerHeads(layer, values, outputs)
             for group in together.groups:
-                tokens, length = slice(group.start, group.stop), group.length
+                tokens, length = group.tokens, group.length
                 queries, keys = (
                     part[:, tokens].reshape(len(part), -1, length, part.shape[-1]).swapaxes(0, 1)
                     for part in (step.heads.queries, step.heads.keys)
@@ -393,7 +394,7 @@ class Model:
             )
             (last,) = deque(run(self.transformer, together, edit=edits), maxlen=1)
             x = last.result if self.transformer.norm is None else self.transformer.norm(last.result)
-            vectors[some] = np.stack([x[place.start : place.stop].mean(axis=0) for place in together.places])
+            vectors[some] = np.stack([x[span.tokens].mean(axis=0) for span in together.spans])
         vectors = unit_length(vectors) if normalise else vectors
         return vectors[0] if isinstance(texts, str) else vectors
 

@@ -17,7 +17,7 @@ from regard.edits.texts import TextSpan
 from regard.reading.edit import Edit, EditArgument, edits_of
 from regard.reading.words import Word, words_of
 from regard.watch.call import Call, TensorMask
-from regard.watch.layer import WatchedLayer, in_part, places
+from regard.watch.layer import WatchedLayer, in_part, stack_numbers
 from regard.watch.lazy_mask import MaskCall, mask_call_of
 from regard.watch.tokens_seen import TokensSeen
 
@@ -185,14 +185,14 @@ def block_modules(model: nn.Module, followed: Sequence[nn.Module]) -> dict[str, 
     """The modules around each attention whose input is the residual stream, by name: model.layers.3."""
     modules = dict(model.named_modules())
     names = {id(module): name for name, module in modules.items()}
-    found: dict[str, nn.Module] = {}
+    blocks: dict[str, nn.Module] = {}
     for attention in followed:
         parts = names.get(id(attention), "").split(".")
         numbers = [index for index, part in enumerate(parts) if part.isdigit()]
         if numbers:
             name = ".".join(parts[: numbers[0] + 1])
-            found[name] = modules[name]
-    return found
+            blocks[name] = modules[name]
+    return blocks
 
 
 class ResidualHooks:
@@ -203,7 +203,7 @@ class ResidualHooks:
         self.states: dict[tuple[str, int], Tensor] = {}  # by stack and number: (batch, token, width)
         self.handles: list[Any] = []
         self.blocks = block_modules(edits.model, followed)
-        self.places = places(tuple(self.blocks))
+        self.numbers_of = stack_numbers(tuple(self.blocks))
 
     @property
     def is_needed(self) -> bool:
@@ -214,7 +214,7 @@ class ResidualHooks:
         """Register the hooks."""
         if self.is_needed:
             for name, module in self.blocks.items():
-                stack, number = self.places[name]
+                stack, number = self.numbers_of[name]
                 hook = partial(self._before, stack, number)
                 self.handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
@@ -225,7 +225,7 @@ class ResidualHooks:
 
     def state_of(self, attention: str) -> Tensor | None:
         """What entered the block around an attention module."""
-        inside = [index for name, index in self.places.items() if attention.startswith(f"{name}.")]
+        inside = [index for name, index in self.numbers_of.items() if attention.startswith(f"{name}.")]
         return self.states.get(inside[0]) if inside else None
 
     def _before(self, stack: str, number: int, _module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -249,7 +249,7 @@ class ResidualHooks:
     def _spans(self, states: Tensor, arguments: Sequence[Any]) -> tuple[TextSpan, ...]:
         """The texts of a call of a block; BERT, GPT-2, T5 and BART take the mask by position."""
         batch, count = states.shape[:2]
-        call = next((found for found in map(mask_call_of, arguments) if found is not None), None)
+        call = next(filter(None, map(mask_call_of, arguments)), None)
         real = torch.ones((batch, count), dtype=torch.bool)
         if call is not None and call.padding is not None and call.keys == count:
             real = call.real(call.padding).cpu()

@@ -155,7 +155,7 @@ def attention_forward(
     """Attention of one layer: recorded if it is watched, and computed as the model would unwatched if it is not."""
     original = original_of(getattr(module, "config", None))
     options = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
-    options = {name: one for name, one in options.items() if one is not None or name == "scaling"}
+    options = {name: option for name, option in options.items() if option is not None or name == "scaling"}
     if not query.numel() or not key.numel():  # an attention without tokens
         return _own(module, original, query, key, value, attention_mask, options)
     is_part = _is_part(query, key, attention_mask)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.reading.edit import Edit
 from regard.reading.reader import Outcome
 from regard.watch.call_edits import block_modules
-from regard.watch.layer import places
+from regard.watch.layer import stack_numbers
 from regard.watch.reading import in_numpy
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -88,7 +88,7 @@ def _padded(ids: Sequence[Sequence[int]], device: Any) -> dict[str, Tensor]:
 def _blocks(body: nn.Module) -> list[nn.Module]:
     """The blocks of a model with one stack of them, in order; none where there are several."""
     modules = block_modules(body, support_of(body).followed)
-    numbers = places(tuple(modules))
+    numbers = stack_numbers(tuple(modules))
     if len({stack for stack, _ in numbers.values()}) != 1:
         return []
     by_number = {number: modules[name] for name, (_, number) in numbers.items()}

@@ -33,7 +33,7 @@ from regard.watch.support import support_of
 if TYPE_CHECKING:
     from regard.models.tokens import Tokeniser
     from regard.reading import Reading
-    from regard.reading.residual import ResidualStream
+    from regard.reading.residual_stream import ResidualStream
     from regard.watch.layer import WatchedLayer
 
 UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
@@ -232,7 +232,7 @@ class Pretrained:
 
     def residual(self, text: str) -> ResidualStream:
         """A text with everything that is written to the residual stream."""
-        from regard.watch.residual import stream_of
+        from regard.watch.recorded_stream import stream_of
 
         projections = self._shape.projections
         return stream_of(self.model, self.name, projections, lambda: replace(self.read(text), reader=self))

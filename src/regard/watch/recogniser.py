@@ -436,8 +436,8 @@ def _follow_weights(
     if name in MOVING:
         return replace(known, is_moved=True)
     if name in DROPOUT:
-        given = dict(zip(("p", "training"), args[1:], strict=False))
-        options = {"p": 0.5, "training": True, **given, **kwargs}
+        by_position = dict(zip(("p", "training"), args[1:], strict=False))
+        options = {"p": 0.5, "training": True, **by_position, **kwargs}
         return replace(known, is_dropped=known.is_dropped or bool(options["p"] and options["training"]))
     if name in REDUCING and output.shape[-1] != source.shape[-1]:  # over keys
         return None
@@ -511,7 +511,7 @@ def _simple_call(scores: ScoreTag | None, batch: int, heads: int, values: Tensor
     if any(tuple(whole[-2:]) != (count, length) for *_, whole in (*scores.added, *scores.hidden)):
         return None  # added by rows and columns of an image
     queries, keys = (
-        one.expand(*shape, *one.shape[-2:]).reshape(batch, heads, *one.shape[-2:]) for one in (queries, keys)
+        part.expand(*shape, *part.shape[-2:]).reshape(batch, heads, *part.shape[-2:]) for part in (queries, keys)
     )
     added: Any = None
     for tensor, factor, whole in scores.added:

@@ -179,6 +179,11 @@ class Run:
             self.top[-1] = index[:, :, :count], weight[:, :, :count]
 
     @property
+    def tokens(self) -> int:
+        """The number of queries of all calls."""
+        return sum(int(call.queries.shape[2]) for call in self.calls)
+
+    @property
     def end(self) -> int:
         """The position after the last token."""
         last = self.calls[-1]
@@ -323,8 +328,8 @@ class Run:
         if isinstance(last.rule, MaskCall) and not last.cross:  # queries after the end of a sequence are padding
             tokens = last.query_offset + last.queries.shape[2]
             real = torch.arange(tokens, device=rows.device) < (tokens - count + lengths)[:, None]
-            known = last.rule.padding
-            padding = real if known is None else real & known[:, :tokens]
+            before = last.rule.padding
+            padding = real if before is None else real & before[:, :tokens]
             calls[-1] = replace(last, rule=replace(last.rule, padding=padding))
         statistics = [
             {name: rows[chosen[:, step]] for name, rows in of_call.items()}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard import errors
 from regard.layers import LayerNorm, Linear, RMSNorm
 from regard.reading import Reading
-from regard.reading.residual import BlockWrites, ResidualStream
+from regard.reading.residual_stream import BlockWrites, ResidualStream
 from regard.watch.reading import in_numpy
 
 CLOSE = 1e-4  # of the largest number: sums of float32 in another order
