@@ -106,16 +106,32 @@ def scale(*heads: Any, factor: float, positions: Any = None, stack: str | None =
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockEdit(Edit):
+class LayersEdit(Edit):
+    """A change in some heads, or in all heads of some layers, or everywhere."""
+
+    heads: tuple[Head, ...] | None
+    layers_given: tuple[int, ...] | range | None
+    stack: str | None
+
+    @property
+    def layers(self) -> frozenset[int] | None:
+        if self.heads is not None:
+            return frozenset(layer for layer, _ in self.heads)
+        return None if self.layers_given is None else frozenset(self.layers_given)
+
+    def heads_in(self, layer: int, count: int) -> list[int]:
+        """The heads of one layer, which has `count`."""
+        return list(range(count)) if self.heads is None else heads_in(self.heads, layer, count)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockEdit(LayersEdit):
     """Pairs of query and key without attention."""
 
     queries: Selector
     keys: Selector
     pairs: tuple[tuple[Selector, Selector], ...] | None
-    layers_given: tuple[int, ...] | range | None
-    heads: tuple[Head, ...] | None
     after_softmax: bool
-    stack: str | None
 
     def selectors(self) -> Iterator[tuple[str, Selector]]:
         for queries, keys in self.pairs or [(self.queries, self.keys)]:
@@ -127,16 +143,6 @@ class BlockEdit(Edit):
         pairs = self.pairs or ()
         is_index = all(end is not None and len(end) == 1 and isinstance(end[0], int) for pair in pairs for end in pair)
         return np.array([[query[0], key[0]] for query, key in pairs]) if pairs and is_index else None  # type: ignore[index]
-
-    @property
-    def layers(self) -> frozenset[int] | None:
-        if self.heads is not None:
-            return frozenset(layer for layer, _ in self.heads)
-        return None if self.layers_given is None else frozenset(self.layers_given)
-
-    def heads_in(self, layer: int, count: int) -> list[int]:
-        """The heads of one layer, which has `count`."""
-        return list(range(count)) if self.heads is None else heads_in(self.heads, layer, count)
 
     def __repr__(self) -> str:
         edges = [] if self.queries is None else [f"queries={_shown(self.queries)}"]
@@ -184,13 +190,13 @@ def block(
     if layers is not None and heads is not None:
         raise errors.OptionError("Give `layers` or `heads`, not both: heads are (layer, head).")
     return BlockEdit(
+        None if heads is None else _heads(_several(heads)),
+        _layers(layers),
+        stack,
         selector("queries", queries),
         selector("keys", keys),
         None if pairs is None else _pairs(pairs),
-        _layers(layers),
-        None if heads is None else _heads(_several(heads)),
         bool(after_softmax),
-        stack,
     )
 
 
@@ -198,29 +204,16 @@ def block(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PatchEdit(Edit):
+class PatchEdit(LayersEdit):
     """Activations of another run in place of this one's."""
 
     source: PatchSource
     what: What
-    heads: tuple[Head, ...] | None
-    layers_given: tuple[int, ...] | range | None
     positions: Selector
     align: tuple[tuple[int, int], ...] | None  # (token here, token there)
-    stack: str | None
 
     def selectors(self) -> Iterator[tuple[str, Selector]]:
         yield "positions", self.positions
-
-    @property
-    def layers(self) -> frozenset[int] | None:
-        if self.heads is not None:
-            return frozenset(layer for layer, _ in self.heads)
-        return None if self.layers_given is None else frozenset(self.layers_given)
-
-    def heads_in(self, layer: int, count: int) -> list[int]:
-        """The heads of one layer, which has `count`."""
-        return list(range(count)) if self.heads is None else heads_in(self.heads, layer, count)
 
     def __repr__(self) -> str:
         parts = [repr(self.source)]
@@ -271,13 +264,13 @@ def patch(
         if what == "pattern":
             raise errors.OptionError("A pattern is taken whole: runs of different lengths have no common one.")
     return PatchEdit(
-        source_of(other),
-        what,
         None if heads is None else _heads(_several(heads)),
         _layers(layers),
+        stack,
+        source_of(other),
+        what,
         selector("positions", positions),
         pairs,
-        stack,
     )
 
 

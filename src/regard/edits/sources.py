@@ -32,9 +32,6 @@ class PatchSource(Protocol):
     def texts(self) -> int:
         """How many texts it has; one is taken for every text of the run that is patched."""
 
-    def length(self, text: int, layer: int, stack: str | None) -> int:
-        """How many tokens a text has."""
-
     def layer(self, text: int, layer: int, stack: str | None) -> SourceLayer:
         """What one layer computed for a text."""
 
@@ -61,9 +58,6 @@ class FromReadings:
                 f"The other run has no layer {layer}; it has layers {_listed(reading.layer_numbers)}."
             )
         return reading.layer_numbers.index(layer)
-
-    def length(self, text: int, layer: int, stack: str | None) -> int:
-        return len(self.readings[text].tokens)
 
     def layer(self, text: int, layer: int, stack: str | None) -> SourceLayer:
         reading = self.readings[text]

@@ -72,14 +72,7 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         def flow_back(flow: Tensor) -> tuple[Tensor | None, ...]:
             with BORROWED:
                 gradients = engine_for(values).backward(scores, values, output, state, flow, optional)
-            return (
-                gradients.queries,
-                gradients.keys,
-                gradients.values,
-                gradients.bias,
-                gradients.relative,
-                gradients.sinks,
-            )
+            return gradients.named((*ALWAYS, *OPTIONAL))
 
         if torch._C._functorch.is_legacy_batchedtensor(flow):
             return None, *_for_each_flow(flow_back, flow)
@@ -195,7 +188,7 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
         output, row_max, row_sum, flow = tensors[-4:]
         state = RowState(row_max, row_sum)
         gradients = engine_for(values).backward(scores, values, output, state, flow, wanted)
-        return (gradients.queries, gradients.keys, gradients.values, *(getattr(gradients, name) for name in wanted))
+        return gradients.named((*ALWAYS, *wanted))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

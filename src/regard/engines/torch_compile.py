@@ -178,7 +178,7 @@ def _all_gradients(*arguments: Any) -> tuple[Tensor, ...]:
     optional_names = tuple(name for name, want in zip(OPTIONAL, arguments[-3:], strict=True) if want)
     gradients = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, optional_names)
     optional = (getattr(gradients, name) if name in optional_names else values.new_empty(0) for name in OPTIONAL)
-    return tuple(gradient.contiguous() for gradient in (gradients.queries, gradients.keys, gradients.values, *optional))
+    return tuple(gradient.contiguous() for gradient in (*gradients.named(ALWAYS), *optional))
 
 
 def _gradients_promised(*arguments: Any) -> tuple[Tensor, ...]:

@@ -29,7 +29,18 @@ from regard.models.settings import FAMILIES, Kind
 from regard.models.tokens import Tokeniser
 from regard.reading import Reading, Token
 from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
-from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.reading.reader import (
+    BlockShape,
+    Encoded,
+    LayerHeads,
+    Observed,
+    OnLayer,
+    Outcome,
+    Reader,
+    Task,
+    check_can,
+    edits_with,
+)
 from regard.reading.residual_stream import BlockWrites, ResidualStream
 from regard.reading.words import Word, words_of
 
@@ -218,11 +229,11 @@ class Model:
         >>> model("minilm").read("The cat sat", edit=silence((5, 2)))
         Reading(The cat sat; 5 tokens, 6 layers × 12 heads, minilm with silence((5, 2)))
         """
-        depth = self._depth(layers)
+        count, parts = len(self.blocks), edits_with(self, edit)
+        depth = count if layers is None else validate.integer("layers", layers, 1, count)
         texts = texts_of(text)
         encoded = self._encoded(texts)
         together = packed([tokens.ids for tokens in encoded])
-        parts = (*edits_of(self.edit), *edits_of(edit))
         edits = self._run_edits(parts, [tokens.ids for tokens in encoded], together, texts) if parts else None
         if edits is not None:
             check_tokens(edits_of(edit), edits.texts)
@@ -268,9 +279,7 @@ class Model:
         >>> model("minilm").edited(silence((5, 2))).embed("The cat sat").shape
         (384,)
         """
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([block.attention.heads for block in self.blocks], self.name)
+        parts = edits_with(self, edit)
         return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
 
     def _run_edits(
@@ -280,9 +289,7 @@ class Model:
         together: Packed,
         texts: Sequence[str] | None = None,
     ) -> RunEdits:
-        """Edits of a run over packed texts; heads and layers that do not exist are refused."""
-        for part in parts:
-            part.check([block.attention.heads for block in self.blocks], self.name)
+        """Edits of a run over packed texts."""
         spans = tuple(
             TextSpan(
                 index, 0, span.start, span.length,
@@ -314,6 +321,8 @@ class Model:
         ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]
         for of_text in ids:
             check_length(self.name, self.longest, len(of_text))
+        for edit in edits:
+            edits_with(self, edit)
         together, mine = packed(ids), edits_of(self.edit)
         typed = [text for text in texts if isinstance(text, str)]
         words = typed if len(typed) == len(texts) else None  # otherwise words are spelled by their tokens
@@ -433,7 +442,7 @@ class Model:
         count = len(encoded.ids)
         check_length(self.name, self.longest, count, tokens)
         check_rotary(self.transformer, self.name, count, tokens)
-        parts = (*edits_of(self.edit), *edits_of(edit))
+        parts = edits_with(self, edit)
         edits = self._run_edits(parts, [encoded.ids], packed([encoded.ids]), [prompt]) if parts else None
         generation = Generation(self.transformer, encoded.ids, tokens, edits)
         stream = TextStream(self.tokeniser, stops, on_token)
@@ -499,12 +508,6 @@ class Model:
         for encoded in encodings:
             check_length(self.name, self.longest, len(encoded.ids))
         return encodings
-
-    def _depth(self, layers: int | None) -> int:
-        count = len(self.blocks)
-        if layers is None:
-            return count
-        return validate.integer("layers", layers, 1, count)
 
 
 _READER: type[Reader] = Model  # for mypy

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Attention
-from regard.reading.edit import Edit, EditArgument, Head
+from regard.reading.edit import Edit, EditArgument, Head, edits_of
 
 if TYPE_CHECKING:
     from regard.layers import Transformer
@@ -207,6 +207,14 @@ class Reader(Protocol):
 
     def untrained(self) -> Self:
         """A model of the same shape with random weights."""
+
+
+def edits_with(reader: Reader, edit: EditArgument) -> tuple[Edit, ...]:
+    """The edits that hold for everything a reader reads, and further ones; layers and heads it lacks are refused."""
+    parts = (*edits_of(reader.edit), *edits_of(edit))
+    for part in parts:
+        part.check([shape.heads for shape in reader.block_shapes], reader.name)
+    return parts
 
 
 def all_heads(reader: Reader) -> list[Head]:

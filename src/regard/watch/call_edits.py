@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from functools import partial
 from typing import Any, Protocol
@@ -111,13 +111,9 @@ class WatchEdits:
         return self._spans(recorder, real_keys(call)) if call.cross else self.texts(recorder, layer, call)
 
     def _spans(self, recorder: EditedRecorder, real: Tensor) -> tuple[TextSpan, ...]:
-        starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
-        return tuple(
-            TextSpan(row, row, start, length, partial(self._words, recorder, row, start, length, real.shape[1]))
-            for row, (start, length) in enumerate(zip(starts, lengths, strict=True))
-        )
+        return text_spans(real, partial(self._words, recorder, real.shape[1]))
 
-    def _words(self, recorder: EditedRecorder, row: int, start: int, length: int, count: int) -> Sequence[Word]:
+    def _words(self, recorder: EditedRecorder, count: int, row: int, start: int, length: int) -> Sequence[Word]:
         from regard.watch.reading import tokens_of_ids
 
         tokenizer = self.tokenizer or tokenizer_of(self.model)
@@ -135,6 +131,18 @@ class WatchEdits:
         raise errors.OptionError(
             "The edit names a word, and the model was not called with token ids that are known: name tokens by index."
         )
+
+
+def text_spans(real: Tensor, words: Callable[[int, int, int], Sequence[Word]]) -> tuple[TextSpan, ...]:
+    """One text per row of a batch, from which tokens are real, (batch, token).
+
+    words   of a text, by its row, its first token and its number of tokens
+    """
+    starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
+    return tuple(
+        TextSpan(row, row, start, length, partial(words, row, start, length))
+        for row, (start, length) in enumerate(zip(starts, lengths, strict=True))
+    )
 
 
 def real_keys(call: Call) -> Tensor:
@@ -253,12 +261,10 @@ class ResidualHooks:
         real = torch.ones((batch, count), dtype=torch.bool)
         if call is not None and call.padding is not None and call.keys == count:
             real = call.real(call.padding).cpu()
-        starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
-        unknown = partial(_no_words)
-        return tuple(TextSpan(row, row, starts[row], lengths[row], unknown) for row in range(batch))
+        return text_spans(real, _no_words)
 
 
-def _no_words() -> Sequence[Word]:
+def _no_words(row: int, start: int, length: int) -> Sequence[Word]:
     raise errors.OptionError("Name the tokens of a residual patch in a watched model by index.")
 
 

@@ -18,7 +18,7 @@ from regard.watch.call import Call
 from regard.watch.call_frames import owner
 from regard.watch.run import Run
 
-Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
+Part = Literal["encoder", "decoder", "cross", "vision", "text"]  # of a model with several stacks
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
 VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
 

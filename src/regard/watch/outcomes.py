@@ -61,12 +61,12 @@ class EditedForward:
         if edit is not None:
             editing = watch(self.body, keep=None, edit=edit, tokenizer=self.tokenizer)
             editing.is_checked = checked  # blocks that are not computed again have been edited before
-        hook = base.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
-        try:
-            with editing, torch.inference_mode():
-                result = self.forward(dict(inputs))
-        finally:
-            hook.remove()
+
+        def keep(_number: int) -> Any:
+            return lambda _module, _args, output: states.append(output[0])
+
+        with hooked([base], keep), editing, torch.inference_mode():
+            result = self.forward(dict(inputs))
         of_texts = tuple(in_numpy(states[0][row, : len(of_text)].float()) for row, of_text in enumerate(ids))
         logits = getattr(result, "logits", None)
         if logits is None or not self.writes:
@@ -97,9 +97,9 @@ def _blocks(body: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def hooked(modules: Sequence[nn.Module], hook_of: Callable[[int], Any]) -> Iterator[None]:
+def hooked(modules: Sequence[nn.Module], hook_of: Callable[[int], Any], **options: Any) -> Iterator[None]:
     """Call a hook after every forward of some modules: of each the one for its number."""
-    hooks = [module.register_forward_hook(hook_of(number)) for number, module in enumerate(modules)]
+    hooks = [module.register_forward_hook(hook_of(number), **options) for number, module in enumerate(modules)]
     try:
         yield
     finally:

@@ -22,8 +22,18 @@ from regard.models import tokens as tokenisers
 from regard.models.errors import check_length
 from regard.models.generate import Sampling, TextStream
 from regard.models.model import texts_of
-from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
-from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.reading.edit import Edit, EditArgument, Edits, edited_name
+from regard.reading.reader import (
+    BlockShape,
+    LayerHeads,
+    Observed,
+    OnLayer,
+    Outcome,
+    Reader,
+    Task,
+    check_can,
+    edits_with,
+)
 from regard.watch.call_edits import tokenizer_of
 from regard.watch.outcomes import EditedForward, hooked
 from regard.watch.reading import in_numpy, numpy_attention
@@ -105,9 +115,7 @@ class Pretrained:
 
     def edited(self, edit: EditArgument, *, name: str | None = None) -> Pretrained:
         """The same model with an intervention that holds for everything it reads."""
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([shape.heads for shape in self.block_shapes], self.name)
+        parts = edits_with(self, edit)
         return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
 
     def _editing(self, body: Any) -> Any:
@@ -218,10 +226,7 @@ class Pretrained:
 
     def read(self, text: str, *, on_layer: OnLayer | None = None, edit: EditArgument = None) -> Reading:
         """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
-        inputs, body = self._inputs(text), self._body
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([shape.heads for shape in self.block_shapes], self.name)
+        inputs, body, parts = self._inputs(text), self._body, edits_with(self, edit)
         with (
             _following(body, on_layer),
             watch(body, edit=parts, tokenizer=self.tokenizer) as seen,
@@ -259,7 +264,7 @@ class Pretrained:
             sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         streamer = None if on_token is None else _Streamer(TextStream(self.tokeniser, (), on_token), tokens)
-        parts = (*edits_of(self.edit), *edits_of(edit))
+        parts = edits_with(self, edit)
         with (
             torch.random.fork_rng(devices=[]),
             watch(self.model, edit=parts, tokenizer=self.tokenizer) as seen,

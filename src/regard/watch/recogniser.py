@@ -129,10 +129,7 @@ class Recogniser:
             for recorder in {each for module, _ in running for each in interface.recorders_of(module)}:
                 recorder.see_tokens(running)
         elif name == "fused":
-            module = attending_module()
-            for recorder in interface.recorders_of(module):
-                recorder.count_of(module).ran += 1
-                recorder.count_of(module).reasons[f"it is computed by {function.__name__}"] = None
+            interface.count_unseen(attending_module(), f"it is computed by {function.__name__}")
         output = function(*args, **kwargs)
         if args and isinstance(output, Tensor):
             if name in PROJECTING and isinstance(args[0], Tensor):
