@@ -208,6 +208,16 @@ def copied(thing: Any) -> Any:
     return thing.clone() if is_tensor(thing) else thing
 
 
+def gram_lengths(vectors: Array, gram: Array) -> Array:
+    """√(x G xᵀ) of vectors along the last axis: their lengths after a map W with W Wᵀ = G.
+
+    >>> gram_lengths(np.array([[3.0, 4.0]]), np.eye(2))
+    array([5.])
+    """
+    squares = np.einsum("...s,...s->...", vectors @ gram, vectors)
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))
+
+
 def unit_length(vectors: Array) -> Array:
     """Vectors normalised to length 1 along the last axis; a zero vector stays zero, with zero gradient.
 

@@ -42,41 +42,31 @@ def logit_difference(answer: Answer, other: Answer) -> Metric:
     >>> logit_difference("Mary", "John")
     logit of 'Mary' − logit of 'John'
     """
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return _chosen(reader, logits, answer) - _chosen(reader, logits, other)
-
-    return Metric(f"logit of {_named(answer)} − logit of {_named(other)}", measure)
+    return _of_last_logits(
+        f"logit of {_named(answer)} − logit of {_named(other)}",
+        lambda reader, logits: _chosen(reader, logits, answer) - _chosen(reader, logits, other),
+    )
 
 
 def logit(answer: Answer) -> Metric:
     """The logit of a next token after each prompt."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        return _chosen(reader, _last_logits(reader, outcome), answer)
-
-    return Metric(f"logit of {_named(answer)}", measure)
+    return _of_last_logits(f"logit of {_named(answer)}", lambda reader, logits: _chosen(reader, logits, answer))
 
 
 def probability(answer: Answer) -> Metric:
     """The probability of a next token after each prompt."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return np.exp(_chosen(reader, logits, answer) - _log_sums(logits))
-
-    return Metric(f"probability of {_named(answer)}", measure)
+    return _of_last_logits(
+        f"probability of {_named(answer)}",
+        lambda reader, logits: np.exp(_chosen(reader, logits, answer) - _log_sums(logits)),
+    )
 
 
 def accuracy(answer: Answer) -> Metric:
     """1 for each prompt after which a token has the largest logit of all, otherwise 0; its mean is the accuracy."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return np.asarray(_chosen(reader, logits, answer) >= logits.max(axis=1), np.float64)
-
-    return Metric(f"{_named(answer)} is the most likely next token", measure)
+    return _of_last_logits(
+        f"{_named(answer)} is the most likely next token",
+        lambda reader, logits: np.asarray(_chosen(reader, logits, answer) >= logits.max(axis=1), np.float64),
+    )
 
 
 def next_token_loss() -> Metric:
@@ -165,6 +155,11 @@ def _chosen(reader: Reader, logits: Numbers, answer: Answer) -> Numbers:
         raise errors.OptionError(f"There are {len(tokens)} answers for {errors.count(len(logits), 'prompt')}.")
     chosen: Numbers = logits[np.arange(len(logits)), np.array(tokens)]
     return chosen
+
+
+def _of_last_logits(name: str, numbers: Callable[[Reader, Numbers], Numbers]) -> Metric:
+    """A metric of the logits of the next token, (text, vocabulary)."""
+    return Metric(name, lambda reader, outcome, _baseline: numbers(reader, _last_logits(reader, outcome)))
 
 
 def _last_logits(reader: Reader, outcome: Outcome) -> Numbers:

@@ -1,5 +1,7 @@
 """The generic engine: attention over any array namespace. NumPy in float64 (the reference), PyTorch.
 
+`interface.Engine` documents the functions.
+
 `xp` is the namespace of the arrays, `numpy_arrays` or `torch_arrays`: functions that both libraries share, and the few
 that differ. Every pass iterates over strips: some queries of some heads against all their keys, at most `xp.STRIP`
 weights at once. The results of strips are joined, never written into a shared array, so that PyTorch can differentiate,
@@ -56,7 +58,6 @@ def exact(function: Callable[..., Result]) -> Callable[..., Result]:
 def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
-    """Outputs and row statistics, in one pass."""
     if values is None and not statistics and not top:
         return None, {}
 
@@ -84,7 +85,6 @@ def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
 
 @exact
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
-    """Weights transposed times rows."""
     xp = namespace(rows)
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
@@ -96,7 +96,6 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 
 @exact
 def column_sums(scores: Scores, state: RowState) -> Array:
-    """Column sums of the weights."""
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         return (softmax(part).weights.sum(axis=2),)
@@ -107,7 +106,6 @@ def column_sums(scores: Scores, state: RowState) -> Array:
 
 @exact
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Mean, sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
     xp, how = namespace(scores.queries), "max" if pool == "max" else "sum"
     region, columns = (slice(int(edges[0]), int(edges[-1])) for edges in (row_edges, column_edges))
     row_cells, column_cells = (
@@ -133,7 +131,6 @@ def tile(
     rows: score_parts.Index = score_parts.EVERYTHING,
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
-    """Some queries and keys of the matrix at one stage; weights are computed from whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
     chunks = [rows]
     if is_weight and not score_parts.is_run(rows):  # their masks and biases become arrays (rows, keys)
@@ -153,7 +150,6 @@ def tile(
 def backward(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output."""
     xp = namespace(values)
     inputs = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
     sums = {name: xp.zeros_like(xp.wide(array)) for name, array in inputs.items() if array is not None}
@@ -469,7 +465,6 @@ def linear(
     residual: Array | None = None,
     times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in)."""
     xp = namespace(x)
     result = xp.ACTIVATION[activation](xp.affine(x, weight, bias))
     if times is not None:
@@ -481,13 +476,11 @@ def linear(
 
 @exact
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
-    """(x − mean) / √(variance + ε) · weight + bias over the last axis."""
     return cast(namespace(x).layer_norm(x, weight, bias, epsilon), x.dtype)
 
 
 @exact
 def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
-    """x / √(mean of squares + ε) · weight over the last axis."""
     xp = namespace(x)
     wide = xp.wide(x)
     root = xp.sqrt(xp.square(wide).mean(axis=-1, keepdims=True) + epsilon)
@@ -496,10 +489,6 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 @exact
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
-    """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
-
-    Interleaved pairs are (2p, 2p + 1), otherwise (p, p + pairs); elements after the last pair are copied.
-    """
     xp, pairs = namespace(x), cosines.shape[-1]
     wide = xp.wide(x)
     cosines, sines = (

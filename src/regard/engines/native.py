@@ -1,5 +1,7 @@
 """The native engine: allocates results and passes arrays to `regard._core` without copying them.
 
+`interface.Engine` documents its functions; "logsumexp" is always float64.
+
 The kernel reads float16, bfloat16 (as 16-bit integers), float32 and float64 with any strides. A mask that is neither
 intervals nor an array is evaluated for strips of queries, so that memory stays bounded.
 """
@@ -16,18 +18,9 @@ from numpy.typing import NDArray
 
 from regard import _core
 from regard.engines import score_parts
-from regard.engines.interface import (
-    ACTIVATIONS,
-    STAGES,
-    Gradients,
-    Pool,
-    RowState,
-    Scores,
-    Stage,
-)
+from regard.engines.interface import ACTIVATIONS, STAGES, Gradients, Pool, RowState, Scores, Stage
 from regard.engines.memory import empty
 from regard.masks import Visible
-from regard.masks.visible import Dense
 
 Array = NDArray[Any]
 
@@ -40,7 +33,6 @@ BITS = np.dtype(np.uint16)  # bfloat16 as the kernel takes it
 def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
-    """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else result_like(queries, values.shape[3], values.dtype)
@@ -67,7 +59,6 @@ product = _core.product  # checks, allocates and computes; tensors too
 
 
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
-    """Weights transposed times rows."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
     return _sum_strips(
         scores,
@@ -81,7 +72,6 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 
 
 def column_sums(scores: Scores, state: RowState) -> Array:
-    """Column sums of the weights."""
     shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
     return _sum_strips(
         scores,
@@ -95,7 +85,6 @@ def column_sums(scores: Scores, state: RowState) -> Array:
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Mean, sum or largest weight of every cell."""
     row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
     kind = computing(scores.queries)
@@ -126,7 +115,6 @@ def tile(
     rows: score_parts.Index = score_parts.EVERYTHING,
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
-    """Some queries and keys of the matrix at one stage."""
     scores = score_parts.cut(scores, rows, columns)
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for some, strip in strips(scores):
@@ -142,7 +130,6 @@ def tile(
 def backward(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output."""
     arrays = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
     gradients = wide_gradients(scores, values, output, state, flow, wanted)
     return Gradients(**{name: array.astype(arrays[name].dtype, copy=False) for name, array in gradients.items()})
@@ -195,7 +182,6 @@ def linear(
     residual: Array | None = None,
     times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) · times + residual."""
     output = empty((*x.shape[:-1], weight.shape[0]), x.dtype)
     flat = readable(output).reshape(-1, weight.shape[0])
     added = None if residual is None else readable(residual).reshape(flat.shape)
@@ -215,7 +201,6 @@ def activation_code(activation: str | None) -> int:
 
 
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
-    """Layer norm over the last axis."""
     output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), readable(bias), _flat(output), epsilon, True)
@@ -223,7 +208,6 @@ def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> A
 
 
 def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
-    """Root mean square norm over the last axis."""
     output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), None, _flat(output), epsilon, False)
@@ -231,7 +215,6 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
-    """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
     output = x if in_place and x.dtype is SINGLE and x.flags.behaved else result_like(x, x.shape[3], x.dtype)
     if x.size:
         _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
@@ -333,8 +316,7 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
         part = score_parts.of_rows(scores, rows)
         assert part.visible is not None
         seen = part.visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING)
-        dense = Dense(seen, seen.shape[2], seen.shape[3], np)
-        yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
+        yield rows, replace(part, visible=Visible.of_dense(seen))
 
 
 def result_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:

@@ -16,8 +16,9 @@ from regard.engines import generic, torch_compile
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import in_forward_mode, in_transform
-from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, take_apart
+from regard.engines.torch_compile import ALWAYS, NAMES, OPTIONAL, Fixed, Tensors, put_together, take_apart
 from regard.engines.torch_threads import BORROWED
+from regard.masks.visible import ENDS
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # instead of the tensors of a flattened mask
 
@@ -249,14 +250,14 @@ def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Te
     queries, dim = tensor_of["queries"]
     assert queries is not None
     batch = queries.shape[0] if dim != 0 else queries.shape[1]
-    intervals_differ = any(tensor_of[name][1] is not None for name in INTERVALS)
+    intervals_differ = any(tensor_of[name][1] is not None for name in ENDS)
     joined: list[Tensor | None] = []
     for name, (tensor, dim) in tensor_of.items():
         one_for_all = name in ("relative", "sinks") or (
-            name in ("bias", "mask", *INTERVALS)
+            name in ("bias", "mask", *ENDS)
             and tensor is not None
             and tensor.shape[0] == 1
-            and not (name in INTERVALS and intervals_differ)
+            and not (name in ENDS and intervals_differ)
         )
         if tensor is None or (dim is None and one_for_all):
             joined.append(tensor)

@@ -19,13 +19,12 @@ from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import any_gradient, exact_type, tensors_of, wide
 from regard.masks import Visible
-from regard.masks.visible import Dense
+from regard.masks.visible import ENDS, Dense
 
 # `Scores` flattened into tensors and numbers, which PyTorch's transforms and compiler can handle
 
 Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
-INTERVALS = ("first", "last", "second_first", "second_last")
-NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *INTERVALS, "offsets")
+NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *ENDS, "offsets")
 ALWAYS = ("queries", "keys", "values")  # always have gradients
 OPTIONAL = ("bias", "relative", "sinks")  # have them if wanted
 
@@ -51,7 +50,7 @@ def take_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tu
         rest = visible.rest
         if rest is None or rest.dense is not None:
             mask = None if rest is None else score_parts.like(rest.dense, scores.queries)
-            ends = [getattr(visible, end) for end in INTERVALS]
+            ends = [getattr(visible, end) for end in ENDS]
             ends = [None if end is None else score_parts.like(end, scores.queries) for end in ends]
         else:
             mask = score_parts.like(visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING), scores.queries)

@@ -262,13 +262,8 @@ class Reading(InNotebooks):
         """
         validate.choice("by", by, ("word", "token"))
         count = len(self.words) if by == "word" else len(self.tokens)
-        needed = 8 * count * count
-        if limit is not None and needed > limit:
-            raise errors.TooLarge(
-                f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nUse strongest(word) for one word, attention(layer).pooled((512, 512)) for a "
-                f"picture, or raise the limit: weights(…, limit={needed})."
-            )
+        advice = "Use strongest(word) for one word, attention(layer).pooled((512, 512)) for a picture"
+        _check_square_size(f"The weights between {count:,} {by}s", count, limit, advice, "weights(…, limit={})")
         layer, head = self._places(layer, head)
         if by == "word":
             return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
@@ -593,13 +588,8 @@ class Reading(InNotebooks):
             row[asking.first : asking.last] = 1 / (asking.last - asking.first)
             return rollout_row(attentions, row)
         count = len(self.tokens)
-        needed = 8 * count * count
-        if limit is not None and needed > limit:
-            raise errors.TooLarge(
-                f"The rollout of {count:,} tokens would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nGive one word, which takes O(n): rollout(0); or raise the limit: "
-                f"rollout(limit={needed})."
-            )
+        advice = "Give one word, which takes O(n), as in rollout(0)"
+        _check_square_size(f"The rollout of {count:,} tokens", count, limit, advice, "rollout(limit={})")
         return rollout(attentions)
 
     # Every number
@@ -823,6 +813,16 @@ class Reading(InNotebooks):
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
     """The block of a model that a file describes."""
     return seen_codec.of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+
+
+def _check_square_size(what: str, count: int, limit: int | None, advice: str, call: str) -> None:
+    """Refuse a matrix of count × count numbers above a limit."""
+    needed = 8 * count * count
+    if limit is not None and needed > limit:
+        raise errors.TooLarge(
+            f"{what} would take {size_in_bytes(needed)}, the limit is {size_in_bytes(limit)}.\n"
+            f"{advice}, or raise the limit: {call.format(needed)}."
+        )
 
 
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:
