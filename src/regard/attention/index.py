@@ -324,14 +324,12 @@ def _item(item: Any) -> list[Any]:
     if array.size == 0 and not hasattr(item, "dtype"):
         array = array.astype(np.intp)
     if array.dtype == bool:
-        return [array] if array.ndim == 0 else _where_true(array)
+        if array.ndim == 0:
+            return [array]
+        return [_Sized(indices, length) for indices, length in zip(array.nonzero(), array.shape, strict=True)]
     if array.dtype.kind not in "iu":
         raise _not_an_index(item)
     return [int(array)] if array.ndim == 0 else [array.astype(np.intp)]
-
-
-def _where_true(array: NDArray[np.bool_]) -> list[Any]:
-    return [_Sized(indices, length) for indices, length in zip(array.nonzero(), array.shape, strict=True)]
 
 
 class _Sized(np.ndarray[Any, np.dtype[np.intp]]):

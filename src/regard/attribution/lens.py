@@ -47,10 +47,11 @@ class LogitLens:
         chosen = range(count) if position is None else (validate.index("position", position, count),)
         rows = []
         for layer in range(len(self.top)):
+            after = "embedding" if layer == 0 else f"layer {layer - 1}"
             for token in chosen:
                 follows = self.target_rank[layer, token] >= 0
                 rows.append((
-                    layer_name(layer), token, self.tokens[token], self.top_texts[layer][token],
+                    after, token, self.tokens[token], self.top_texts[layer][token],
                     self.probability[layer, token], self.target_texts[token],
                     self.target_probability[layer, token] if follows else None,
                     int(self.target_rank[layer, token]) if follows else None,
@@ -74,11 +75,6 @@ class LogitLens:
     def source(self) -> str:
         """Where the numbers come from."""
         return provenance(self.model, text=self.text)
-
-
-def layer_name(layer: int) -> str:
-    """The name of a state: the embedding, or the layer that it comes after."""
-    return "embedding" if layer == 0 else f"layer {layer - 1}"
 
 
 def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer: OnLayer | None = None) -> LogitLens:

@@ -69,8 +69,9 @@ class Control:
     def note(self) -> str:
         """The comparison in a sentence."""
         effects = [effect.effect for effect in self.random]
-        names = ", ".join(head_name(head) for head in self.heads)
-        together = f"{names} silenced together change it by {self.together.effect:+.2f} ({_interval(self.together)})"
+        names, low, high = ", ".join(map(head_name, self.heads)), self.together.low, self.together.high
+        interval = "one prompt" if low is None else f"95% from {low:+.2f} to {high:+.2f}"
+        together = f"{names} silenced together change it by {self.together.effect:+.2f} ({interval})"
         if not effects:
             return f"{together}; there are too few other heads for a control."
         return (
@@ -249,10 +250,6 @@ def _direct_and_first_order(reader: Reader, chosen: Sequence[Prompt]) -> tuple[N
     with suppress(errors.Unsupported):  # PyTorch is missing, or transformers runs the model
         estimate = first_order(reader, texts, answers, others).mean(0)
     return direct, estimate, len(chosen)
-
-
-def _interval(effect: EditEffect) -> str:
-    return "one prompt" if effect.low is None else f"95% from {effect.low:+.2f} to {effect.high:+.2f}"
 
 
 # Edges

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -77,33 +79,24 @@ class LayerEdits:
         self.edges: list[Edges] = [edges for edges in masks if edges is not None]
         self.attention = self.hidden(attention)
 
-    @property
-    def mask(self) -> Mask | None:
-        """The mask that hides blocked edges; None where there is none."""
-        hidden: Mask | None = None
-        for edges in self.edges:
-            hidden = ~edges if hidden is None else hidden & ~edges
-        return hidden
-
     def hidden(self, attention: Attention) -> Attention:
         """An attention with the blocked edges hidden."""
-        mask = self.mask
-        if mask is None:
+        if not self.edges:
             return attention
+        mask: Mask = reduce(and_, [~edges for edges in self.edges])
         both = mask if attention.mask is None else attention.mask & mask
         # Masks of edges are evaluated for positions: where the attention has no offset, query 0 is key 0.
         return replace(attention, mask=both, offset=0 if attention.offset is None else attention.offset)
 
     def mask_within(self, start: int, length: int) -> Mask | None:
         """The mask for the tokens of one text among those of a packed row, positions counted from its first."""
-        hidden: Mask | None = None
+        masks: list[Mask] = []
         for edges in self.edges:
             inside = (edges.queries >= start) & (edges.queries < start + length)
             if inside.any():
                 heads = None if edges.heads is None else edges.heads[inside]
-                part = ~Edges(edges.queries[inside] - start, edges.keys[inside] - start, heads=heads)
-                hidden = part if hidden is None else hidden & part
-        return hidden
+                masks.append(~Edges(edges.queries[inside] - start, edges.keys[inside] - start, heads=heads))
+        return reduce(and_, masks) if masks else None
 
     def apply(self, outputs: Array) -> Array:
         """The outputs of all heads, (batch, head, query, value_dim), changed; in place unless they need gradients."""
@@ -173,7 +166,8 @@ class LayerEdits:
             return
         every = any(edges.heads is None for edges in self.edges)
         heads = range(self.heads) if every else sorted({int(h) for edges in self.edges for h in np.unique(edges.heads)})
-        rows = [(int(s), int(q)) for edges in self.edges for s, q in np.unique(_two(edges), axis=0)]
+        pairs = (np.stack([edges.sequences, edges.queries], axis=1) for edges in self.edges)
+        rows = [(int(sequence), int(query)) for both in pairs for sequence, query in np.unique(both, axis=0)]
         for sequence in sorted({sequence for sequence, _ in rows}):
             queries = np.unique([query for of, query in rows if of == sequence]) - self.start
             yield sequence, list(heads), queries
@@ -399,10 +393,6 @@ def edit_states(parts: Sequence[Edit], layer: int, states: Array, texts: Sequenc
 
 
 # Arrays of either library
-
-
-def _two(edges: Edges) -> Any:
-    return np.stack([edges.sequences, edges.queries], axis=1)
 
 
 def _reach(scores: Scores, rows: Indices) -> slice:

@@ -5,7 +5,8 @@ Works with `torch.autograd` and, by the rules for a further axis below, with `to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -163,13 +164,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], fixed: Fixed, *tensors: Tensor | None) -> Any:
         joined = _with_batch(info.batch_size, tensors, in_dims[1:])
-        if joined is None:
-            results = _one_by_one(
-                info.batch_size, tensors, in_dims[1:], lambda one: AttendTransformed.apply(fixed, *one)
-            )
-        else:
-            results = tuple(_apart(array, info.batch_size) for array in AttendTransformed.apply(fixed, *joined))
-        return results, (0, 0, 0)
+        return _batched(info.batch_size, tensors, in_dims[1:], joined, partial(AttendTransformed.apply, fixed))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -207,13 +202,7 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
         info: Any, in_dims: tuple[Any, ...], fixed: Fixed, wanted: tuple[str, ...], *tensors: Tensor | None
     ) -> Any:
         joined = None if wanted else _with_batch(info.batch_size, tensors, in_dims[2:])
-        if joined is None:
-            results = _one_by_one(
-                info.batch_size, tensors, in_dims[2:], lambda one: BackwardFunction.apply(fixed, wanted, *one)
-            )
-        else:
-            results = tuple(_apart(array, info.batch_size) for array in BackwardFunction.apply(fixed, wanted, *joined))
-        return results, (0,) * len(results)
+        return _batched(info.batch_size, tensors, in_dims[2:], joined, partial(BackwardFunction.apply, fixed, wanted))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -268,16 +257,19 @@ def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Te
     return tuple(joined)
 
 
-def _apart(array: Tensor, size: int) -> Tensor:
-    return array.unflatten(0, (size, array.shape[0] // size))
-
-
-def _one_by_one(size: int, tensors: Tensors, dims: tuple[int | None, ...], compute: Any) -> tuple[Tensor, ...]:
-    results = []
+def _batched(
+    size: int, tensors: Tensors, dims: tuple[int | None, ...], joined: Tensors | None, compute: Callable[..., Any]
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """The results of `compute`, the vmap axis first, and where that is: in one call if the axis could be joined."""
+    if joined is not None:
+        results = tuple(array.unflatten(0, (size, array.shape[0] // size)) for array in compute(*joined))
+        return results, (0,) * len(results)
+    several = []
     for index in range(size):
         of_index = (
             tensor if tensor is None or dim is None else tensor.select(dim, index)
             for tensor, dim in zip(tensors, dims, strict=True)
         )
-        results.append(compute(tuple(of_index)))
-    return tuple(torch.stack(arrays) for arrays in zip(*results, strict=True))
+        several.append(compute(*of_index))
+    results = tuple(torch.stack(arrays) for arrays in zip(*several, strict=True))
+    return results, (0,) * len(results)

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard import _core, errors
-from regard.engines import generic, native, score_parts, torch_autograd
-from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
+from regard.engines import generic, native, torch_autograd
+from regard.engines.interface import ROW_STATE, Gradients, RowState, Scores
 from regard.engines.torch_arrays import ACTIVATION, in_transform, must_record, needs_gradients, tensors_of
 from regard.engines.torch_threads import BORROWED
 from regard.masks import Visible
@@ -113,28 +113,20 @@ def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
 
-def column_sums(scores: Scores, state: RowState) -> Tensor:
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.column_sums(scores, state)
-    return torch.from_numpy(native.column_sums(in_numpy(scores), _state(state)))
+def _by_state(name: str) -> Any:
+    """A function of scores and row state on NumPy views, or by the generic engine while PyTorch must see it."""
+    native_function, generic_function = getattr(native, name), getattr(generic, name)
+
+    def compute(scores: Scores, state: RowState | None, *arguments: Any) -> Tensor:
+        if must_record(*tensors_in(state), *tensors_of(scores)):
+            recorded: Tensor = generic_function(scores, state, *arguments)
+            return recorded
+        return torch.from_numpy(native_function(in_numpy(scores), _state(state), *arguments))
+
+    return compute
 
 
-def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.pooled(scores, state, row_edges, column_edges, pool)
-    return torch.from_numpy(native.pooled(in_numpy(scores), _state(state), row_edges, column_edges, pool))
-
-
-def tile(
-    scores: Scores,
-    state: RowState | None,
-    stage: Stage,
-    rows: score_parts.Index = score_parts.EVERYTHING,
-    columns: score_parts.Index = score_parts.EVERYTHING,
-) -> Tensor:
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.tile(scores, state, stage, rows, columns)
-    return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage, rows, columns))
+column_sums, pooled, tile = map(_by_state, ("column_sums", "pooled", "tile"))
 
 
 def backward(

@@ -213,14 +213,9 @@ class ResidualHooks:
         self.blocks = block_modules(edits.model, followed)
         self.numbers_of = stack_numbers(tuple(self.blocks))
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is anything to do."""
-        return self.keep or any(map(_is_residual, self.edits.parts))
-
     def start(self) -> None:
-        """Register the hooks."""
-        if self.is_needed:
+        """Register the hooks, if there is anything to patch or to keep."""
+        if self.keep or any(map(_is_residual, self.edits.parts)):
             for name, module in self.blocks.items():
                 stack, number = self.numbers_of[name]
                 hook = partial(self._before, stack, number)

@@ -55,7 +55,7 @@ NO_STATES = "Its readings have no hidden states: regard.model(path) opens the BE
 
 @dataclass(eq=False)
 class Pretrained:
-    """A model of transformers with its tokenizer: it reads and writes texts as `regard.Model` does.
+    """A model of transformers with its tokenizer: it reads and writes texts as `regard.Model` does, see `Reader`.
 
     name        the folder or hub id it was opened by
     model       the PyTorch module
@@ -114,7 +114,6 @@ class Pretrained:
         return replace(self, name=f"{self.name}, untrained", model=twin)
 
     def edited(self, edit: EditArgument, *, name: str | None = None) -> Pretrained:
-        """The same model with an intervention that holds for everything it reads."""
         parts = edits_with(self, edit)
         return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
 
@@ -144,7 +143,6 @@ class Pretrained:
 
     @cached_property
     def longest(self) -> int:
-        """The largest number of tokens it reads."""
         config = getattr(self.model.config, "text_config", None) or self.model.config
         positions = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "seq_length")]
         limits = [size for size in (*positions, self.tokenizer.model_max_length) if size and 0 < size < LARGEST]
@@ -160,21 +158,19 @@ class Pretrained:
             raise errors.unsupported(f"{self.name}, whose layers have {sorted(heads)} heads,", "Look at single layers.")
         is_causal = all(not in_numpy(layer.attention[..., 0, 1]).any() for layer in layers)
         projections = {layer.module: self._output_projection(layer) for layer in layers}
-        return _Shape(is_causal, tuple(map(_block_shape, layers, projections.values())), projections)
+        blocks = tuple(map(_block_shape, layers, projections.values()))
+        return _Shape(is_causal, blocks, projections)
 
     @property
     def causal(self) -> bool:
-        """Whether each token sees only itself and earlier tokens."""
         return self._shape.causal
 
     @property
     def heads(self) -> int:
-        """The number of heads per layer."""
         return self._shape.blocks[0].heads
 
     @property
     def block_shapes(self) -> tuple[BlockShape, ...]:
-        """The sizes of each layer's attention, and its W_O where it is found."""
         return self._shape.blocks
 
     def _output_projection(self, layer: WatchedLayer) -> Linear | None:
@@ -198,30 +194,25 @@ class Pretrained:
 
     @property
     def cannot(self) -> Mapping[Task, str]:
-        """What it cannot do, with the reason and what to do instead."""
         lacking: dict[Task, str] = {"next_tokens": NO_STATES}
         return lacking if self.writes else {"generate": NO_WRITING, **lacking}
 
     @property
     def config(self) -> dict[str, Any]:
-        """What its config.json says."""
         return dict(self.model.config.to_dict())
 
     @property
     def ends(self) -> frozenset[int]:
-        """The tokens that end generated text."""
         ids = self.config.get("eos_token_id")
         return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
 
     @property
     def vocabulary(self) -> int:
-        """The number of tokens that it knows."""
         return int(self.model.get_input_embeddings().weight.shape[0])
 
     # Reading and writing
 
     def beginning(self, text: str) -> str:
-        """The text, cut after the last word that the model still reads."""
         return self.tokeniser.beginning(text, self.longest)
 
     def read(self, text: str, *, on_layer: OnLayer | None = None, edit: EditArgument = None) -> Reading:
@@ -236,7 +227,6 @@ class Pretrained:
         return replace(seen.reading(self.tokenizer, text), model=edited_name(self.name, parts))
 
     def residual(self, text: str) -> ResidualStream:
-        """A text with everything that is written to the residual stream."""
         from regard.watch.recorded_stream import stream_of
 
         projections = self._shape.projections
@@ -302,12 +292,10 @@ class Pretrained:
         return {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
 
     def next_logits(self, states: Array) -> Never:
-        """Refused: its readings have no hidden states."""
         check_can(self, "next_tokens")
         raise AssertionError
 
     def next_tokens(self, states: Array, count: int = 10, **sampling: Any) -> Never:
-        """Refused: its readings have no hidden states."""
         self.next_logits(states)
 
     def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
@@ -330,7 +318,6 @@ class Pretrained:
     def outcomes(
         self, texts: Sequence[str | Sequence[int]], edits: Sequence[Edit], *, all_logits: bool = False
     ) -> Iterator[tuple[int, Outcome]]:
-        """What it computes at its end for some texts: unchanged (−1), then with each edit, by its index."""
         for edit in edits:
             edit.check([shape.heads for shape in self.block_shapes], self.name)
         ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]

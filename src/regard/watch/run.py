@@ -53,7 +53,7 @@ class Run:
         self._joined = None
         call = call.trim()
         if not self.calls:
-            kept = _snapshot(call) if call.static else call
+            kept = replace(call, keys=call.keys.clone(), values=call.values.clone()) if call.static else call
             self.parents.append(None)
             self.parts = [int(call.queries.shape[2])]
         else:
@@ -366,10 +366,6 @@ def checksums(keys: Tensor) -> Tensor:
 def _multipliers(heads: int, size: int, device: torch.device) -> Tensor:
     made = torch.randint(-(1 << 62), 1 << 62, (heads, 1, size), generator=torch.Generator().manual_seed(1))
     return made.to(device)
-
-
-def _snapshot(call: Call) -> Call:
-    return replace(call, keys=call.keys.clone(), values=call.values.clone())
 
 
 def _without_vectors(call: Call) -> Call:

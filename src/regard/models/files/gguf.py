@@ -55,7 +55,6 @@ class GGUFFile:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of all tensors, as on the hub."""
         return frozenset(self.stored)
 
     @property
@@ -64,11 +63,9 @@ class GGUFFile:
         return self.header.metadata
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor."""
         return self._tensor(name).shape
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32."""
         tensor = self._tensor(name)
         per_block, block_bytes = BLOCKS[tensor.kind]
         count = math.prod(tensor.shape)
