@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -206,6 +206,15 @@ def copied(thing: Any) -> Any:
     if isinstance(thing, np.ndarray):
         return thing.copy()
     return thing.clone() if is_tensor(thing) else thing
+
+
+def chunks(count: int, step: int) -> Iterator[slice]:
+    """Slices of at most `step` of `count` elements, in order.
+
+    >>> list(chunks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def gram_lengths(vectors: Array, gram: Array) -> Array:

@@ -13,10 +13,9 @@ import numpy as np
 
 from regard import errors
 from regard.attribution.prompts import repeated_words
-from regard.attribution.recipes import GridStudy, Numbers, head_name, random_sets
+from regard.attribution.recipes import GridStudy, Numbers, head_name, random_sets, study_effects
 from regard.edits import Edit, Metric, accuracy, logit_difference, patch, silence
 from regard.edits.effects import EditEffect, measure_apart, measure_effects
-from regard.models import progress
 from regard.reading import Reading
 from regard.reading.edit import Head
 from regard.reading.reader import Reader, all_heads
@@ -54,10 +53,7 @@ class InductionCircuit(GridStudy):
         for name, group in self.groups.items():
             effect = group.difference
             cells.append((name, group.right.edited, effect.effect, effect.low, effect.high))
-        columns = (
-            Column("changed"),
-            *(Column(name, "number", 2) for name in ("right", "effect", "low", "high")),
-        )
+        columns = (Column("changed"), *(Column(name, "number", 2) for name in ("right", "effect", "low", "high")))
         return Table(self.title, columns, tuple(cells[:rows]), tuple(self.notes), source=self.study.model)
 
 
@@ -87,9 +83,8 @@ def induction_circuit(reader: Reader, count: int = 100, *, seed: int = 0) -> Ind
         edits["other heads of these layers silenced"] = silence(*beside)
     random = [patch(sources, heads=heads) for heads in random_sets(every, (*previous, *lookup), len(previous), seed)]
     right, difference = accuracy(answers), logit_difference(answers, others)
-    with progress.steps("Patching heads", len(every), every=60) as advance:
-        alone = [patch(sources, heads=[head]) for head in every]
-        study = measure_effects(reader, texts, alone, on=difference, on_edit=advance)
+    alone = [patch(sources, heads=[head]) for head in every]
+    study = study_effects("Patching heads", reader, texts, alone, difference)
     of_right = measure_effects(reader, texts, [*edits.values(), *random], on=right)
     of_difference = measure_effects(reader, texts, edits.values(), on=difference)
     groups = dict(zip(edits, map(GroupEffect, of_right.effects, of_difference.effects), strict=False))

@@ -19,7 +19,7 @@ from regard.attribution import prompts
 from regard.attribution.direct_paths import contributions
 from regard.attribution.estimates import agreement, first_order
 from regard.attribution.prompts import Prompt
-from regard.edits import block, logit_difference, next_token_loss, patch, silence, vector_distance
+from regard.edits import Edit, Metric, block, logit_difference, next_token_loss, patch, silence, vector_distance
 from regard.edits.effects import EditEffect, EffectStudy, measure_effects
 from regard.models import progress
 from regard.provenance import quoted
@@ -208,14 +208,19 @@ def answer_question(
         drawn = np.random.default_rng(seed).permutation(order[half:])[: heads - half]
         at_random = tuple(every[index] for index in sorted(drawn))
         silenced = sorted([every[index] for index in order[:half]] + list(at_random))
-    with progress.steps("Silencing heads", len(silenced), every=60) as advance:
-        study = measure_effects(reader, texts, [silence(head) for head in silenced], on=metric, on_edit=advance)
+    study = study_effects("Silencing heads", reader, texts, [silence(head) for head in silenced], metric)
     top = [silenced[index] for index in _largest([effect.effect for effect in study.effects], TOP)]
     control = _control(reader, texts, metric, top, every, seed)
     return HeadStudy(
         question.title, question.answer, reader.name, tuple(chosen), study, tuple(silenced), tuple(at_random), control,
         direct, estimate, used, (len(reader.block_shapes), reader.heads),
     )  # fmt: skip
+
+
+def study_effects(what: str, reader: Reader, inputs: Any, edits: Sequence[Edit], on: Metric) -> EffectStudy:
+    """What edits do, each alone, with progress."""
+    with progress.steps(what, len(edits), every=60) as advance:
+        return measure_effects(reader, inputs, edits, on=on, on_edit=advance)
 
 
 def _largest(effects: Sequence[float], count: int) -> list[int]:
@@ -227,8 +232,7 @@ def _control(
 ) -> Control:
     """The strongest heads together, and as many random others, `CONTROLS` times."""
     sets = random_sets(heads, top, len(top), seed)
-    with progress.steps("Random heads", len(sets) + 1, every=60) as advance:
-        study = measure_effects(reader, texts, [silence(*some) for some in (top, *sets)], on=metric, on_edit=advance)
+    study = study_effects("Random heads", reader, texts, [silence(*some) for some in (top, *sets)], metric)
     return Control(tuple(top), study.effects[0], tuple(study.effects[1:]))
 
 
@@ -309,8 +313,7 @@ def sinks(reader: Reader, texts: Sequence[str]) -> GridStudy:
     edits += [block(queries=later, keys=0, after_softmax=way) for way in ways.values()]
     names += [f"all layers, {way}" for way in ways]
     metric = next_token_loss() if reader.writes else vector_distance()
-    with progress.steps("Blocking the first token", len(edits), every=60) as advance:
-        study = measure_effects(reader, list(texts), edits, on=metric, on_edit=advance)
+    study = study_effects("Blocking the first token", reader, list(texts), edits, metric)
     first = reader.tokeniser.encode(texts[0]).texts[0]
     notes = (
         f"Measured: {study.metric}; baseline {study.baseline.mean():.4f}, the mean over "
@@ -356,8 +359,7 @@ def patching(reader: Reader, text: str, other: str, toward: str, against: str) -
     cells = [(layer, token) for layer in range(layers) for token in range(len(tokens))]
     edits = [patch(reading, what="residual", layers=[layer], positions=token) for layer, token in cells]
     metric = logit_difference(toward, against)
-    with progress.steps("Patching", len(edits), every=60) as advance:
-        study = measure_effects(reader, text, edits, on=metric, on_edit=advance)
+    study = study_effects("Patching", reader, text, edits, metric)
     (there,) = measure_effects(reader, other, [silence((0, 0))], on=metric).baseline
     notes = (
         f"Measured: {study.metric}; baseline {study.baseline[0]:.2f}, 1 prompt, {quoted(text)}",
@@ -389,8 +391,7 @@ def head_patching(
             f"A map of {reader.name}, whose layers have different numbers of heads,", "Use `effect` with `each_head`."
         )
     edits.append(patch(reading, layers=range(shape[0])))
-    with progress.steps("Patching heads", len(edits), every=60) as advance:
-        study = measure_effects(reader, text, edits, on=metric, on_edit=advance)
+    study = study_effects("Patching heads", reader, text, edits, metric)
     notes = (
         f"Measured: {study.metric}; baseline {study.baseline[0]:.2f}, 1 prompt, {quoted(text)}",
         f"Edit: the output of one head, at every token, is that of {quoted(other)}; all heads together: "

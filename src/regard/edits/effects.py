@@ -101,12 +101,7 @@ def effect(
 
 
 def measure_effects(
-    model: Reader,
-    inputs: Any,
-    edits: Edit | Iterable[Any],
-    *,
-    on: Metric,
-    on_edit: Callable[[int], None] | None = None,
+    model: Reader, inputs: Any, edits: Edit | Iterable[Any], *, on: Metric, on_edit: Callable[[int], None] | None = None
 ) -> EffectStudy:
     """The numbers of `effect`, with those of every prompt."""
     texts = _texts(inputs)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors, validate
-from regard.arrays import Array, numpy_of
+from regard.arrays import Array, chunks, numpy_of
 
 if TYPE_CHECKING:
     from regard.reading.reader import Outcome, Reader
@@ -90,8 +90,7 @@ def next_token_losses(outcome: Outcome, text: int) -> Numbers:
     """−log p(next token) after every token of a text but the last."""
     ids = np.asarray(outcome.ids[text])
     losses = []
-    for first in range(0, len(ids) - 1, ROWS):
-        rows = slice(first, min(first + ROWS, len(ids) - 1))
+    for rows in chunks(len(ids) - 1, ROWS):
         assert outcome.logits is not None
         logits = numpy_of(outcome.logits(text, rows)).astype(np.float64)
         losses.append(_log_sums(logits) - logits[np.arange(len(logits)), ids[rows.start + 1 : rows.stop + 1]])

@@ -13,14 +13,14 @@ may round a score differently, and at scores of 10¹⁰ one unit in the last pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.arrays import Array, cast, wide_type
+from regard.arrays import Array, cast, chunks, wide_type
 from regard.engines import numpy_arrays, score_parts
 from regard.engines.interface import ROW_STATE, STAGES, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.masks import Mask
@@ -132,18 +132,17 @@ def tile(
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
     xp, is_weight = namespace(scores.queries), stage == "weight"
-    chunks = [rows]
+    some_rows = [rows]
     if is_weight and not score_parts.is_run(rows):  # their masks and biases become arrays (rows, keys)
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
-        chunks = [index[start : start + step] for start in range(0, len(index), step)]
+        some_rows = [index[some] for some in chunks(len(index), step)]
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         part_values = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
         return (cast(part_values, wide_type(scores.queries)),)
 
     cut = score_parts.EVERYTHING if is_weight else columns
-    chunks_of_rows = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
-    return _join(chunks_of_rows, 2)[0]
+    return _join([in_strips(score_parts.cut(scores, some, cut), compute) for some in some_rows], 2)[0]
 
 
 @exact
@@ -196,9 +195,9 @@ def in_strips(
     heads, group = max(1, rows // query), head // key_head
     heads = heads - heads % group if heads >= group else 1  # whole groups, so that the keys they share are not copied
     over_batch = []
-    for some in _chunks(batch, max(1, rows // (head * query))):
+    for some in chunks(batch, max(1, rows // (head * query))):
         over_heads = []
-        for some_heads in _chunks(head, heads):
+        for some_heads in chunks(head, heads):
             part_scores = score_parts.selected(scores, some, some_heads)
             part_scores = replace(part_scores, keys=xp.wide(part_scores.keys))  # once for all strips of these heads
             one_values = None
@@ -208,15 +207,11 @@ def in_strips(
                 xp.of_strip(
                     compute, score_parts.of_rows(part_scores, some_rows), (some, some_heads, some_rows), one_values
                 )
-                for some_rows in _chunks(query, rows)
+                for some_rows in chunks(query, rows)
             ]
             over_heads.append(_join(strips, 2, add))
         over_batch.append(_join(over_heads, 1))
     return _join(over_batch, 0)
-
-
-def _chunks(count: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def _join(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array] | None = None) -> tuple[Array, ...]:

@@ -133,12 +133,7 @@ class Engine(Protocol):
         """
 
     def tile(
-        self,
-        scores: Scores,
-        state: RowState | None,
-        stage: Stage,
-        rows: Any = slice(None),
-        columns: Any = slice(None),
+        self, scores: Scores, state: RowState | None, stage: Stage, rows: Any = slice(None), columns: Any = slice(None)
     ) -> Array:
         """Some queries and keys of the matrix at one stage; "weight" needs the state.
 

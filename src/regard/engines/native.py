@@ -59,29 +59,23 @@ product = _core.product  # checks, allocates and computes; tensors too
 
 
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
-    shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
-    return _sum_strips(
-        scores,
-        state,
-        shape,
-        rows.dtype,
-        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
-            kernel_scores(strip), row_max, row_sum, readable(rows[:, :, rows_of_strip]), readable(target)
-        ),
-    )
+    return _flow_to_keys(scores, state, rows, rows.shape[3], rows.dtype)
 
 
 def column_sums(scores: Scores, state: RowState) -> Array:
-    shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
-    return _sum_strips(
-        scores,
-        state,
-        shape,
-        computing(scores.queries),
-        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
-            kernel_scores(strip), row_max, row_sum, None, target
-        ),
-    )[..., 0]
+    return _flow_to_keys(scores, state, None, 1, computing(scores.queries))[..., 0]
+
+
+def _flow_to_keys(scores: Scores, state: RowState, rows: Array | None, size: int, kind: np.dtype[Any]) -> Array:
+    """Weights transposed times rows, or times ones, (batch, head, key, size)."""
+    shape = (*scores.queries.shape[:2], scores.keys.shape[2], size)
+    result: Array | None = None
+    for some, strip in strips(scores):
+        target = np.empty(shape, kind)
+        some_rows = None if rows is None else readable(rows[:, :, some])
+        _core.backflow(kernel_scores(strip), *state_rows(scores, state[:, :, some]), some_rows, readable(target))
+        result = target if result is None else result + target
+    return np.zeros(shape, kind) if result is None else result
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
@@ -370,13 +364,3 @@ def computing(array: Array) -> np.dtype[Any]:
 
 def _flat(x: Array) -> Any:
     return readable(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _sum_strips(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
-    """Results of strips, added up."""
-    result: Array | None = None
-    for rows, strip in strips(scores):
-        target = np.empty(shape, kind)
-        fill(strip, *state_rows(scores, state[:, :, rows]), rows, target)
-        result = target if result is None else result + target
-    return np.zeros(shape, kind) if result is None else result

@@ -120,13 +120,7 @@ class MultiHead(Layer):
         return self.concatenate(seen.attention @ seen.values), seen
 
     def attention(
-        self,
-        x: Any,
-        context: Any = None,
-        *,
-        mask: Mask | None = None,
-        offset: Any = None,
-        cache: Cache | None = None,
+        self, x: Any, context: Any = None, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None
     ) -> LayerAttention:
         """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, value_dim)."""
         before = 0 if cache is None else len(cache)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from regard import errors
 from regard.arrays import Array
 from regard.layers import Encoder, LayerNorm, Linear, RMSNorm
@@ -51,3 +53,8 @@ class ResidualStream:
     blocks: tuple[BlockWrites, ...]
     norm: LayerNorm | RMSNorm | None  # after the last block
     head: Linear | None  # the unembedding; None where the model has none
+
+    def logits(self, states: Array) -> Array:
+        """The logits of the next token, (token, vocabulary), in float64, as if the model ended at these states."""
+        assert self.head is not None
+        return np.asarray(self.head(states if self.norm is None else self.norm(states)), np.float64)
