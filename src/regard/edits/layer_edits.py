@@ -180,8 +180,8 @@ class LayerEdits:
         values = score_parts.taken(values, score_parts.key_heads(chosen, self.heads, values.shape[1]), 1)
         engine = engine_for(scores.queries)
         step = max(1, STRIP // (self.keys * (len(heads) if len(heads) < self.heads else 1)))
-        for first in range(0, len(rows), min(step, STRIP_ROWS)):
-            strip = rows[first : first + min(step, STRIP_ROWS)]
+        for some in arrays.chunks(len(rows), min(step, STRIP_ROWS)):
+            strip = rows[some]
             keys = _reach(scores, strip)
             part, _ = engine.forward(
                 score_parts.lattice(scores, strip, keys), _like(values[:, :, keys], scores.queries)
@@ -201,8 +201,8 @@ class LayerEdits:
         triples = [array[:count] for array in (plain.sequences, plain.queries, plain.keys)]
         step = max(1, STRIP // 32 // max(1, self.values.shape[-1]))
         for head in heads:
-            for first in range(0, count, step):
-                sequences, queries, keys = (array[first : first + step] for array in triples)
+            for some in arrays.chunks(count, step):
+                sequences, queries, keys = (array[some] for array in triples)
                 queries = queries - self.start
                 weights = self.attention[sequences, head, queries, keys]
                 carried = weights[:, None] * self.values[sequences, head // group, keys]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _core
+from regard.arrays import chunks
 from regard.engines import score_parts
 from regard.engines.interface import ACTIVATIONS, STAGES, Gradients, Pool, RowState, Scores, Stage
 from regard.engines.memory import empty
@@ -305,8 +306,7 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
         return
     batch, head, query, _ = scores.queries.shape
     step = max(1, STRIP // max(1, batch * head * scores.keys.shape[2]))
-    for start in range(0, query, step):
-        rows = slice(start, min(start + step, query))
+    for rows in chunks(query, step):
         part = score_parts.of_rows(scores, rows)
         assert part.visible is not None
         seen = part.visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING)

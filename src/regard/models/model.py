@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import Array, unit_length
+from regard.arrays import Array, chunks, unit_length
 from regard.edits.layer_edits import RunEdits
 from regard.edits.texts import TextSpan, check_tokens
 from regard.layers import Encoder, Learned, Transformer
@@ -395,8 +395,8 @@ class Model:
             check_length(self.name, self.longest, len(of_text))
         order = sorted(range(len(ids)), key=lambda text: len(ids[text]))  # texts of equal length are one batch
         vectors = np.empty((len(ids), self.width), np.float32)
-        for start in range(0, len(order), batch):
-            some = order[start : start + batch]
+        for of_batch in chunks(len(order), batch):
+            some = order[of_batch]
             together = packed([ids[text] for text in some])
             edits = (
                 None if self.edit is None else self._run_edits(self.edit.parts, [ids[text] for text in some], together)

@@ -13,7 +13,7 @@ from regard.layers.encoder import Attend
 from regard.layers.token_inputs import token_ids, token_rows
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, several_sequences
-from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken
+from regard.trace.named_steps import Fed, Projection, Provenance, Step, Sum, Taken
 from regard.trace.trace import Trace
 
 Words = Sequence[Any] | None

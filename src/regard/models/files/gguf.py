@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import chunks
 from regard.errors import missing_package, unsupported
 from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files import gguf_config
@@ -307,8 +308,8 @@ def dequantised(rows: Array, kind: int, path: Path) -> Array:
     blocks = rows.reshape(-1, size)
     numbers = np.empty((len(blocks), 32), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # an invalid scale gives NaN, as in the library
-        for first in range(0, len(blocks), STEP):
-            fill(blocks[first : first + STEP], numbers[first : first + STEP])
+        for some in chunks(len(blocks), STEP):
+            fill(blocks[some], numbers[some])
     return numbers.reshape(len(rows), -1)
 
 
