@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from regard.cli.app import app
 from regard.layers import Linear, MultiHead
 from regard.teaching.block import block_lesson
-from regard.trace.steps import setup
+from regard.trace.named_steps import setup
 from regard.viewer import frames, page
 from regard.viewer.queries import Answers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -206,6 +206,25 @@ def copied(thing: Any) -> Any:
     if isinstance(thing, np.ndarray):
         return thing.copy()
     return thing.clone() if is_tensor(thing) else thing
+
+
+def chunks(count: int, step: int) -> Iterator[slice]:
+    """Slices of at most `step` of `count` elements, in order.
+
+    >>> list(chunks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def gram_lengths(vectors: Array, gram: Array) -> Array:
+    """√(x G xᵀ) of vectors along the last axis: their lengths after a map W with W Wᵀ = G.
+
+    >>> gram_lengths(np.array([[3.0, 4.0]]), np.eye(2))
+    array([5.])
+    """
+    squares = np.einsum("...s,...s->...", vectors @ gram, vectors)
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
 
 def unit_length(vectors: Array) -> Array:

@@ -180,6 +180,11 @@ def in_last_digits(numbers: Any, digits: int) -> Any:
     return np.copysign(np.floor(np.abs(array) + HALF), array)
 
 
+def omitted_rows(shown: int | None, count: int, what: str = "") -> list[str]:
+    """The note of a table that holds only the first rows; none where it holds all."""
+    return [] if shown is None or shown >= count else [f"The first {shown} of {count:,}{what}: --full shows all."]
+
+
 def digits_for(numbers: Any, least: int = 2) -> int:
     """The number of decimals for these numbers: 0 for integers, more than usual if all of them are small.
 

@@ -97,7 +97,7 @@ def number(
     raise errors.option(name, value, f"a {kind} {' and '.join(limits)}".rstrip(), fix)
 
 
-def choice(name: str, value: Any, known: Iterable[str]) -> str:
+def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """One of a few names.
 
     >>> choice("statistics", "entrophy", ("entropy", "peak"))
@@ -105,10 +105,10 @@ def choice(name: str, value: Any, known: Iterable[str]) -> str:
     regard.errors.OptionError: `statistics` is 'entrophy'; expected 'entropy' or 'peak'.
     Did you mean 'entropy'?
     """
-    known = list(known)
-    if isinstance(value, str) and value in known:
+    names = list(choices)
+    if isinstance(value, str) and value in names:
         return value
-    words = [repr(word) for word in known]
+    words = [repr(word) for word in names]
     expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-    suggestion = did_you_mean(value, known).strip() if isinstance(value, str) else ""
+    suggestion = did_you_mean(value, names).strip() if isinstance(value, str) else ""
     raise OptionError(f"`{name}` is {shown(value)}; expected {expected}." + (f"\n{suggestion}" if suggestion else ""))

@@ -64,9 +64,7 @@ def test_silencing_equals_outputs_zeroed_in_transformers(tiny, heads):
 
 
 def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
-    from dataclasses import replace
-
-    from regard.heads.ablation_effects import _gated
+    from regard.edits import scale
 
     from .conftest import tiny_llama
 
@@ -77,11 +75,7 @@ def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
     for layer, head in [(0, 0), (1, 5), (2, 3)]:
         losses = []
         for sign in (-1, 1):
-            gates = np.ones(model.heads, np.float32)
-            gates[head] += sign * step
-            blocks = list(model.blocks)
-            blocks[layer] = _gated(blocks[layer], gates)
-            changed = replace(model, transformer=replace(model.transformer, encoders=tuple(blocks)))
+            changed = model.edited(scale((layer, head), factor=1 + sign * step))
             losses.append(Ablation.of(changed, ablation.documents).loss)
         slope = (losses[1] - losses[0]) / (2 * step)
         assert estimates[layer, head] == pytest.approx(-slope, abs=2e-4, rel=0.02)

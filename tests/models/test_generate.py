@@ -171,7 +171,7 @@ def test_generation_applies_alibi(llama: Model, window: int | None) -> None:
     together = packed([ids(written)])
     for place, whole in enumerate(run(model.transformer, together)):
         np.testing.assert_allclose(written.states[place + 1], whole.result, atol=1e-4 * np.abs(whole.result).max())
-        seen = whole.seen(model.blocks[place].attention, together.places[0])
+        seen = whole.seen(model.blocks[place].attention, together.spans[0])
         np.testing.assert_allclose(written.seen[place].attention.dense(), seen.attention.dense(), atol=1e-4)
 
 

@@ -246,21 +246,21 @@ def _whole_offset(given: Any, batch: int) -> int:
     return whole
 
 
-def _integers(given: Any, queries: Array) -> Array | None:
+def _integers(positions: Any, queries: Array) -> Array | None:
     """As int64 in the library of the queries; None if the dtype is not an integer type."""
-    if not is_tensor(given):
+    if not is_tensor(positions):
         try:
-            given = np.asarray(given)
+            positions = np.asarray(positions)
         except ValueError:  # lists of unequal length
             return None
-    if not validate.holds_integers(given):
+    if not validate.holds_integers(positions):
         return None
-    if not is_tensor(given) or not is_tensor(queries):
-        given = arrays.numpy_of(given).astype(np.int64)
+    if not is_tensor(positions) or not is_tensor(queries):
+        positions = arrays.numpy_of(positions).astype(np.int64)
     if is_tensor(queries):
         torch = sys.modules["torch"]
-        return torch.as_tensor(given, dtype=torch.int64, device=queries.device)
-    return given
+        return torch.as_tensor(positions, dtype=torch.int64, device=queries.device)
+    return positions
 
 
 # Masks, lazy biases and positions for given queries and keys

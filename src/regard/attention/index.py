@@ -235,13 +235,13 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
     reading = ParsedIndex()
     arrays_met: list[tuple[int | None, Integers]] = []
     advanced: list[tuple[int, int]] = []  # integers and arrays: position among the items, number of kept axes before
-    axis = place = 0
+    axis = item_index = 0
     for item in _filled(index, len(shape)):
-        place += 1
+        item_index += 1
         if item is None:
             reading.kept.append(1)
         elif item is ...:  # expands to no axis
-            place -= library == "torch"
+            item_index -= library == "torch"
         elif isinstance(item, slice):
             needed, length = _from_slice(item, shape[axis])
             reading.needed.append(needed)
@@ -252,11 +252,11 @@ def read(index: Any, shape: tuple[int, ...], library: Literal["numpy", "torch"] 
             reading.needed.append(slice(item, item + 1))
             axis += 1
             if library == "torch":
-                place -= 1
+                item_index -= 1
             else:
-                advanced.append((place, len(reading.kept)))
+                advanced.append((item_index, len(reading.kept)))
         else:
-            advanced.append((place, len(reading.kept)))
+            advanced.append((item_index, len(reading.kept)))
             if item.dtype == bool:  # a single True or False: points without an axis
                 arrays_met.append((None, np.zeros(int(item), np.intp)))
             else:
@@ -324,14 +324,12 @@ def _item(item: Any) -> list[Any]:
     if array.size == 0 and not hasattr(item, "dtype"):
         array = array.astype(np.intp)
     if array.dtype == bool:
-        return [array] if array.ndim == 0 else _where_true(array)
+        if array.ndim == 0:
+            return [array]
+        return [_Sized(indices, length) for indices, length in zip(array.nonzero(), array.shape, strict=True)]
     if array.dtype.kind not in "iu":
         raise _not_an_index(item)
     return [int(array)] if array.ndim == 0 else [array.astype(np.intp)]
-
-
-def _where_true(array: NDArray[np.bool_]) -> list[Any]:
-    return [_Sized(indices, length) for indices, length in zip(array.nonzero(), array.shape, strict=True)]
 
 
 class _Sized(np.ndarray[Any, np.dtype[np.intp]]):

@@ -105,8 +105,8 @@ def edges(counts: tuple[int, ...], shape: Any, regions: tuple[Any, Any], given: 
 def region(name: str, given: Any, count: int) -> tuple[int, int]:
     """Neighbours along an axis, from one up to another: a slice or (start, stop); all by default."""
     try:
-        given = slice(None) if given is None else given if isinstance(given, slice) else slice(*given)
-        start, stop, step = given.indices(count)
+        part = slice(None) if given is None else given if isinstance(given, slice) else slice(*given)
+        start, stop, step = part.indices(count)
     except (TypeError, ValueError):
         start = stop = step = 0
     if step != 1 or start >= stop:

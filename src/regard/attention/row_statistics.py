@@ -100,10 +100,8 @@ def state_of_rows(scores: Scores, rows: score_parts.Index) -> RowState:
     index = np.arange(scores.queries.shape[2])[rows]
     step = max(1, CHUNK // scores.keys.shape[2])
     statistics = [
-        engine.forward(
-            score_parts.lattice(scores, index[start : start + step], score_parts.EVERYTHING), None, ROW_STATE
-        )[1]
-        for start in range(0, len(index), step)
+        engine.forward(score_parts.lattice(scores, index[some], score_parts.EVERYTHING), None, ROW_STATE)[1]
+        for some in arrays.chunks(len(index), step)
     ]
     join = arrays.library(scores.queries).concatenate
     return RowState.of({name: join([piece[name] for piece in statistics], -1) for name in ROW_STATE})
@@ -120,10 +118,10 @@ def _fingerprints(scores: Scores) -> Fingerprints | None:
     """
     if _is_traced(scores):
         return None
-    given = _arrays_of(scores)
-    if given is None or any(arrays.needs_gradient(array) for array in given):
+    inputs = _arrays_of(scores)
+    if inputs is None or any(arrays.needs_gradient(array) for array in inputs):
         return None
-    fingerprints = [arrays.fingerprint(array) for array in given]
+    fingerprints = [arrays.fingerprint(array) for array in inputs]
     return None if None in fingerprints else tuple(fingerprints)  # type: ignore[arg-type]
 
 

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import validate
+from regard.arrays import gram_lengths
 from regard.attribution.targets import LinearTarget, target_of
+from regard.heads.circuits import output_matrices
 from regard.layers import RMSNorm
 from regard.provenance import provenance
 from regard.reading.reader import Reader
-from regard.reading.residual import NormInput, ResidualStream
-from regard.tables import Column, Table
+from regard.reading.residual_stream import NormInput, ResidualStream
+from regard.tables import Column, Table, omitted_rows
 
 Numbers = NDArray[np.float64]
 MEAN = "mean"
@@ -77,9 +79,7 @@ class Contributions:
             Column("head", "word"), Column("contribution", "number", 3), Column("‖written‖", "number", 3),
             Column("largest source", "word"), Column("through it", "number", 3),
         )  # fmt: skip
-        notes = [self._sum, *NOTES]
-        if len(order) < self.heads.size:
-            notes.append(f"The first {len(order)} of {self.heads.size:,} heads: --full shows all.")
+        notes = [self._sum, *NOTES, *omitted_rows(len(order), self.heads.size, " heads")]
         return Table(
             f"Contributions of heads to {self.target}", columns, tuple(cells), tuple(notes), source=self.source
         )
@@ -168,27 +168,21 @@ def _at(stream: ResidualStream, target: LinearTarget, position: int) -> dict[str
             constant += float(np.asarray(block.w_o.bias, np.float64) @ direction)
         attention, values = reading.seen[layer]
         outputs = np.asarray(reading.outputs[layer][:, position], np.float64)  # (head, value_dim)
-        count, size = outputs.shape
-        w_o = np.asarray(block.w_o.weight, np.float64).reshape(-1, count, size).transpose(1, 2, 0)
+        count = len(outputs)
+        w_o = output_matrices(np.asarray(block.w_o.weight, np.float64), count)
         per_head = w_o @ direction  # (head, value_dim)
         weights = np.asarray(attention[:, position], np.float64)  # (head, key)
         rows = np.repeat(np.asarray(values, np.float64), count // len(values), axis=0)  # (head, key, value_dim)
         heads.append((outputs * per_head).sum(1))
         sources.append(weights * (rows @ per_head[:, :, None])[:, :, 0])
         gram = w_o @ w_o.swapaxes(1, 2)  # (head, value_dim, value_dim): ‖x · W_O‖² = x · gram · x
-        written.append(_lengths(outputs[:, None], gram)[:, 0])
-        source_written.append(weights * _lengths(rows, gram))
+        written.append(gram_lengths(outputs[:, None], gram)[:, 0])
+        source_written.append(weights * gram_lengths(rows, gram))
     embedding = float(np.asarray(reading.states[0][position], np.float64) @ direction)
     lists = {"heads": heads, "sources": sources, "fed_forward": fed, "written": written}
     arrays: dict[str, Any] = {name: np.array(parts[::-1]) for name, parts in lists.items()}
     arrays["source_written"] = np.array(source_written[::-1])
     return arrays | {"embedding": embedding, "biases": constant, "measured": measured}
-
-
-def _lengths(rows: Numbers, gram: Numbers) -> Numbers:
-    """The lengths of rows (head, row, value_dim) after W_O, (head, row)."""
-    squares: Numbers = ((rows @ gram) * rows).sum(2)
-    return np.sqrt(np.maximum(squares, 0))
 
 
 def carry_back(step: NormInput, position: int, direction: Numbers) -> tuple[Numbers, float]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors
-from regard.arrays import Array
 from regard.edits.metrics import token_id
-from regard.layers import Heads, MultiHead
-from regard.layers.encoder import Attend, attend_all, result_of
+from regard.heads.gates import gated_states, gates_of
 from regard.reading.reader import Reader
 
 Numbers = NDArray[np.float64]
@@ -40,32 +37,14 @@ def first_order(
     estimates = []
     for index, text in enumerate(texts):
         ids = tensors.embedding.weight.new_tensor(reader.tokeniser.encode(text).ids).long()
-        gates = [
-            tensors.embedding.weight.new_ones(block.attention.heads).requires_grad_() for block in tensors.encoders
-        ]
-        x = tensors.embed(ids)
-        for block, gate in zip(tensors.encoders, gates, strict=True):
-            x = result_of(block.observe(x, attend=_attend_gated(gate)))
-        last = x[-1:] if tensors.norm is None else tensors.norm(x[-1:])
-        logits = tensors.head(last)[0]
+        gates = gates_of(tensors)
+        logits = tensors.head(gated_states(tensors, ids, gates)[-1:])[0]
         target = logits[token_id(reader, answers[index])]
         if others is not None:
             target = target - logits[token_id(reader, others[index])]
         target.backward()
         estimates.append(np.stack([-gate.grad.numpy().astype(np.float64) for gate in gates]))
     return np.stack(estimates)
-
-
-def _attend_gated(gate: Any) -> Attend:
-    """Attention with every head's output multiplied by its gate, (head,)."""
-    plain = attend_all()
-
-    def attend(layer: MultiHead, x: Array) -> Heads:
-        heads = plain(layer, x)
-        rows = heads.outputs.reshape(*heads.outputs.shape[:-1], layer.heads, -1)
-        return heads._replace(outputs=(rows * gate[:, None]).reshape(heads.outputs.shape))
-
-    return attend
 
 
 def agreement(one: Numbers, other: Numbers) -> tuple[float, float]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from regard import errors
 from regard.attribution.prompts import repeated_words
-from regard.attribution.recipes import CONTROLS, GridStudy, Head, Numbers, head_name
+from regard.attribution.recipes import GridStudy, Numbers, head_name, random_sets, study_effects
 from regard.edits import Edit, Metric, accuracy, logit_difference, patch, silence
 from regard.edits.effects import EditEffect, measure_apart, measure_effects
-from regard.models import progress
 from regard.reading import Reading
-from regard.reading.reader import Reader
+from regard.reading.edit import Head
+from regard.reading.reader import Reader, all_heads
 from regard.tables import Column, Table
 
 LEAST_WEIGHT = 0.4  # mean weight on the token before, or on the token to repeat, of the heads of the circuit
@@ -53,10 +53,7 @@ class InductionCircuit(GridStudy):
         for name, group in self.groups.items():
             effect = group.difference
             cells.append((name, group.right.edited, effect.effect, effect.low, effect.high))
-        columns = (
-            Column("changed"),
-            *(Column(name, "number", 2) for name in ("right", "effect", "low", "high")),
-        )
+        columns = (Column("changed"), *(Column(name, "number", 2) for name in ("right", "effect", "low", "high")))
         return Table(self.title, columns, tuple(cells[:rows]), tuple(self.notes), source=self.study.model)
 
 
@@ -71,7 +68,7 @@ def induction_circuit(reader: Reader, count: int = 100, *, seed: int = 0) -> Ind
     readings, sources = ([reader.read(text) for text in some] for some in (texts, corrupted))
     tokens = [_token_at(reading, position) for reading, position in zip(readings, positions, strict=True)]
     previous, lookup = _heads_of(reader, readings, tokens)
-    every = [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
+    every = all_heads(reader)
     layers = {layer for layer, _ in previous}
     beside = [head for head in every if head[0] in layers and head not in previous]
 
@@ -84,11 +81,10 @@ def induction_circuit(reader: Reader, count: int = 100, *, seed: int = 0) -> Ind
     if beside:
         edits["other heads of these layers patched"] = patch(sources, heads=beside)
         edits["other heads of these layers silenced"] = silence(*beside)
-    random = [patch(sources, heads=heads) for heads in _random_sets(every, (*previous, *lookup), len(previous), seed)]
+    random = [patch(sources, heads=heads) for heads in random_sets(every, (*previous, *lookup), len(previous), seed)]
     right, difference = accuracy(answers), logit_difference(answers, others)
-    with progress.steps("Patching heads", len(every), every=60) as advance:
-        alone = [patch(sources, heads=[head]) for head in every]
-        study = measure_effects(reader, texts, alone, on=difference, on_edit=advance)
+    alone = [patch(sources, heads=[head]) for head in every]
+    study = study_effects("Patching heads", reader, texts, alone, difference)
     of_right = measure_effects(reader, texts, [*edits.values(), *random], on=right)
     of_difference = measure_effects(reader, texts, edits.values(), on=difference)
     groups = dict(zip(edits, map(GroupEffect, of_right.effects, of_difference.effects), strict=False))
@@ -138,12 +134,6 @@ def _at_tokens(
     right = measured([accuracy(answer) for answer in answers])
     difference = measured([logit_difference(*both) for both in zip(answers, others, strict=True)])
     return dict(zip((AT_TOKEN, ELSEWHERE), map(GroupEffect, right, difference), strict=True))
-
-
-def _random_sets(every: Sequence[Head], without: Sequence[Head], size: int, seed: int) -> list[list[Head]]:
-    generator, free = np.random.default_rng(seed), [head for head in every if head not in without]
-    sets = CONTROLS if len(free) >= size else 0
-    return [[free[index] for index in generator.permutation(len(free))[:size]] for _ in range(sets)]
 
 
 def _token_at(reading: Reading, word: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import validate
+from regard.arrays import chunks
 from regard.attribution.targets import check_unembedding, quoted_token
 from regard.edits.metrics import token_id
 from regard.provenance import provenance
@@ -47,10 +48,11 @@ class LogitLens:
         chosen = range(count) if position is None else (validate.index("position", position, count),)
         rows = []
         for layer in range(len(self.top)):
+            after = "embedding" if layer == 0 else f"layer {layer - 1}"
             for token in chosen:
                 follows = self.target_rank[layer, token] >= 0
                 rows.append((
-                    layer_name(layer), token, self.tokens[token], self.top_texts[layer][token],
+                    after, token, self.tokens[token], self.top_texts[layer][token],
                     self.probability[layer, token], self.target_texts[token],
                     self.target_probability[layer, token] if follows else None,
                     int(self.target_rank[layer, token]) if follows else None,
@@ -76,11 +78,6 @@ class LogitLens:
         return provenance(self.model, text=self.text)
 
 
-def layer_name(layer: int) -> str:
-    """The name of a state: the embedding, or the layer that it comes after."""
-    return "embedding" if layer == 0 else f"layer {layer - 1}"
-
-
 def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer: OnLayer | None = None) -> LogitLens:
     """The logit lens of every layer and token of a text.
 
@@ -94,7 +91,6 @@ def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer
     """
     stream = reader.residual(text)
     check_unembedding(reader, stream, "The logit lens")
-    assert stream.head is not None
     ids = np.array([token.id for token in stream.reading.tokens])
     count, states = len(ids), stream.reading.states
     if target is None:
@@ -106,10 +102,8 @@ def logit_lens(reader: Reader, text: str, target: str | None = None, *, on_layer
     top, rank = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
     probability, of_target = np.zeros(shape), np.full(shape, np.nan)
     for layer, state in enumerate(states):
-        for first in range(0, count, ROWS):
-            rows = slice(first, min(first + ROWS, count))
-            normed = state[rows] if stream.norm is None else stream.norm(state[rows])
-            logits = np.asarray(stream.head(normed), np.float64)
+        for rows in chunks(count, ROWS):
+            logits = stream.logits(state[rows])
             top[layer, rows] = logits.argmax(1)
             logits -= logits.max(1, keepdims=True)
             sums = np.exp(logits).sum(1)

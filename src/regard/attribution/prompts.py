@@ -62,9 +62,9 @@ def indirect_objects(reader: Reader, count: int = 100, seed: int = 0) -> list[Pr
 
     def draw(generator: np.random.Generator) -> Prompt:
         a, b = (names[index] for index in generator.permutation(len(names))[:2])
-        template, place, thing = (_pick(generator, options) for options in (IOI_TEMPLATES, PLACES, THINGS))
+        template, location, thing = (_pick(generator, options) for options in (IOI_TEMPLATES, PLACES, THINGS))
         subject, answer = (a, b) if generator.random() < 0.5 else (b, a)
-        return Prompt(template.format(a=a, b=b, s=subject, place=place, thing=thing), f" {answer}", f" {subject}")
+        return Prompt(template.format(a=a, b=b, s=subject, place=location, thing=thing), f" {answer}", f" {subject}")
 
     return _distinct(draw, count, seed)
 
@@ -76,9 +76,9 @@ def pronouns(reader: Reader, count: int = 100, seed: int = 0) -> list[Prompt]:
     def draw(generator: np.random.Generator) -> Prompt:
         gender = int(generator.integers(2))
         name = _pick(generator, genders[gender])
-        template, place = _pick(generator, PRONOUN_TEMPLATES), _pick(generator, PLACES)
+        template, location = _pick(generator, PRONOUN_TEMPLATES), _pick(generator, PLACES)
         answer, other = ((" she", " he"), (" he", " she"))[gender]
-        return Prompt(template.format(name=name, place=place), answer, other)
+        return Prompt(template.format(name=name, place=location), answer, other)
 
     return _distinct(draw, count, seed)
 

@@ -19,15 +19,15 @@ from regard.attribution import prompts
 from regard.attribution.direct_paths import contributions
 from regard.attribution.estimates import agreement, first_order
 from regard.attribution.prompts import Prompt
-from regard.edits import block, logit_difference, next_token_loss, patch, silence, vector_distance
+from regard.edits import Edit, Metric, block, logit_difference, next_token_loss, patch, silence, vector_distance
 from regard.edits.effects import EditEffect, EffectStudy, measure_effects
 from regard.models import progress
 from regard.provenance import quoted
-from regard.reading.reader import Reader
-from regard.tables import Column, Table, digits_for
+from regard.reading.edit import Head
+from regard.reading.reader import Reader, all_heads
+from regard.tables import Column, Table, digits_for, omitted_rows
 
 Numbers = NDArray[np.float64]
-Head = tuple[int, int]
 TOP = 5  # heads that are silenced together
 CONTROLS = 10  # sets of random heads
 DIRECT = 10  # prompts whose contributions and gradients are computed
@@ -69,8 +69,9 @@ class Control:
     def note(self) -> str:
         """The comparison in a sentence."""
         effects = [effect.effect for effect in self.random]
-        names = ", ".join(head_name(head) for head in self.heads)
-        together = f"{names} silenced together change it by {self.together.effect:+.2f} ({_interval(self.together)})"
+        names, low, high = ", ".join(map(head_name, self.heads)), self.together.low, self.together.high
+        interval = "one prompt" if low is None else f"95% from {low:+.2f} to {high:+.2f}"
+        together = f"{names} silenced together change it by {self.together.effect:+.2f} ({interval})"
         if not effects:
             return f"{together}; there are too few other heads for a control."
         return (
@@ -133,10 +134,8 @@ class HeadStudy:
             cells.append(
                 (head_name(head), effect.effect, effect.low, effect.high, *(numbers[head] for _, numbers in more))
             )
-        notes = [*self.notes]
-        if len(order) < len(effects):
-            notes.append(f"The first {len(order)} of {len(effects):,} heads: --full shows all.")
-        return Table(self.title, tuple(columns), tuple(cells), tuple(notes), source=self.source)
+        notes = (*self.notes, *omitted_rows(len(order), len(effects), " heads"))
+        return Table(self.title, tuple(columns), tuple(cells), notes, source=self.source)
 
     @property
     def source(self) -> str:
@@ -199,7 +198,7 @@ def answer_question(
     texts, answers, others = ([*column] for column in zip(*chosen, strict=True))
     metric = logit_difference(answers, others)
     direct, estimate, used = _direct_and_first_order(reader, chosen[:DIRECT])
-    every = [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
+    every = all_heads(reader)
     silenced: list[Head] = every
     at_random: tuple[Head, ...] = ()
     guide = direct if estimate is None else estimate
@@ -209,14 +208,19 @@ def answer_question(
         drawn = np.random.default_rng(seed).permutation(order[half:])[: heads - half]
         at_random = tuple(every[index] for index in sorted(drawn))
         silenced = sorted([every[index] for index in order[:half]] + list(at_random))
-    with progress.steps("Silencing heads", len(silenced), every=60) as advance:
-        study = measure_effects(reader, texts, [silence(head) for head in silenced], on=metric, on_edit=advance)
+    study = study_effects("Silencing heads", reader, texts, [silence(head) for head in silenced], metric)
     top = [silenced[index] for index in _largest([effect.effect for effect in study.effects], TOP)]
     control = _control(reader, texts, metric, top, every, seed)
     return HeadStudy(
         question.title, question.answer, reader.name, tuple(chosen), study, tuple(silenced), tuple(at_random), control,
         direct, estimate, used, (len(reader.block_shapes), reader.heads),
     )  # fmt: skip
+
+
+def study_effects(what: str, reader: Reader, inputs: Any, edits: Sequence[Edit], on: Metric) -> EffectStudy:
+    """What edits do, each alone, with progress."""
+    with progress.steps(what, len(edits), every=60) as advance:
+        return measure_effects(reader, inputs, edits, on=on, on_edit=advance)
 
 
 def _largest(effects: Sequence[float], count: int) -> list[int]:
@@ -227,14 +231,16 @@ def _control(
     reader: Reader, texts: Sequence[str], metric: Any, top: Sequence[Head], heads: Sequence[Head], seed: int
 ) -> Control:
     """The strongest heads together, and as many random others, `CONTROLS` times."""
-    generator, others = np.random.default_rng(seed), [head for head in heads if head not in top]
-    sets = [
-        [others[index] for index in generator.permutation(len(others))[: len(top)]]
-        for _ in range(CONTROLS if len(others) >= len(top) else 0)
-    ]
-    with progress.steps("Random heads", len(sets) + 1, every=60) as advance:
-        study = measure_effects(reader, texts, [silence(*some) for some in (top, *sets)], on=metric, on_edit=advance)
+    sets = random_sets(heads, top, len(top), seed)
+    study = study_effects("Random heads", reader, texts, [silence(*some) for some in (top, *sets)], metric)
     return Control(tuple(top), study.effects[0], tuple(study.effects[1:]))
+
+
+def random_sets(heads: Sequence[Head], without: Sequence[Head], size: int, seed: int) -> list[list[Head]]:
+    """`CONTROLS` random sets of other heads; none where there are too few of them."""
+    generator, others = np.random.default_rng(seed), [head for head in heads if head not in without]
+    sets = CONTROLS if len(others) >= size else 0
+    return [[others[index] for index in generator.permutation(len(others))[:size]] for _ in range(sets)]
 
 
 def _direct_and_first_order(reader: Reader, chosen: Sequence[Prompt]) -> tuple[Numbers | None, Numbers | None, int]:
@@ -248,10 +254,6 @@ def _direct_and_first_order(reader: Reader, chosen: Sequence[Prompt]) -> tuple[N
     with suppress(errors.Unsupported):  # PyTorch is missing, or transformers runs the model
         estimate = first_order(reader, texts, answers, others).mean(0)
     return direct, estimate, len(chosen)
-
-
-def _interval(effect: EditEffect) -> str:
-    return "one prompt" if effect.low is None else f"95% from {effect.low:+.2f} to {effect.high:+.2f}"
 
 
 # Edges
@@ -291,10 +293,8 @@ class GridStudy:
         names = ("effect", *(("low", "high") if several else ()))
         digits = min(digits_for([effect.effect for effect in self.study.effects], 3) + 1, 6)
         columns = (Column("edit", "word"), *(Column(name, "number", digits) for name in names))
-        notes = [*self.notes]
-        if len(order) < len(self.names):
-            notes.append(f"The first {len(order)} of {len(self.names):,} edits: --full shows all.")
-        return Table(self.title, columns, tuple(cells), tuple(notes), source=self.study.model)
+        notes = (*self.notes, *omitted_rows(len(order), len(self.names), " edits"))
+        return Table(self.title, columns, tuple(cells), notes, source=self.study.model)
 
 
 def sinks(reader: Reader, texts: Sequence[str]) -> GridStudy:
@@ -313,8 +313,7 @@ def sinks(reader: Reader, texts: Sequence[str]) -> GridStudy:
     edits += [block(queries=later, keys=0, after_softmax=way) for way in ways.values()]
     names += [f"all layers, {way}" for way in ways]
     metric = next_token_loss() if reader.writes else vector_distance()
-    with progress.steps("Blocking the first token", len(edits), every=60) as advance:
-        study = measure_effects(reader, list(texts), edits, on=metric, on_edit=advance)
+    study = study_effects("Blocking the first token", reader, list(texts), edits, metric)
     first = reader.tokeniser.encode(texts[0]).texts[0]
     notes = (
         f"Measured: {study.metric}; baseline {study.baseline.mean():.4f}, the mean over "
@@ -328,8 +327,7 @@ def sinks(reader: Reader, texts: Sequence[str]) -> GridStudy:
 
 def sentence_vector(reader: Reader, text: str, query: str, key: str) -> GridStudy:
     """Which heads carry an edge, as from they to kids, into the text's vector: it is blocked in one head at a time."""
-    shape = len(reader.block_shapes), reader.heads
-    heads = [(layer, head) for layer in range(shape[0]) for head in range(shape[1])]
+    shape, heads = (len(reader.block_shapes), reader.heads), all_heads(reader)
     edits = [block(queries=query, keys=key, heads=[head]) for head in heads]
     names = [head_name(head) for head in heads]
     edits.append(block(queries=query, keys=key))
@@ -361,8 +359,7 @@ def patching(reader: Reader, text: str, other: str, toward: str, against: str) -
     cells = [(layer, token) for layer in range(layers) for token in range(len(tokens))]
     edits = [patch(reading, what="residual", layers=[layer], positions=token) for layer, token in cells]
     metric = logit_difference(toward, against)
-    with progress.steps("Patching", len(edits), every=60) as advance:
-        study = measure_effects(reader, text, edits, on=metric, on_edit=advance)
+    study = study_effects("Patching", reader, text, edits, metric)
     (there,) = measure_effects(reader, other, [silence((0, 0))], on=metric).baseline
     notes = (
         f"Measured: {study.metric}; baseline {study.baseline[0]:.2f}, 1 prompt, {quoted(text)}",
@@ -372,6 +369,38 @@ def patching(reader: Reader, text: str, other: str, toward: str, against: str) -
     names = tuple(f"layer {layer}, {tokens[token]}, position {token}" for layer, token in cells)
     title = f"Where is {toward.strip()} or {against.strip()} decided?"
     return GridStudy(title, study, names, notes, (layers, len(tokens)), tuple(tokens), "token")
+
+
+def head_patching(
+    reader: Reader, text: str, other: str, toward: str | None = None, against: str | None = None
+) -> GridStudy:
+    """The output of each head, at every token, is taken from another text of equally many tokens.
+
+    toward, against   tokens whose logit difference is measured after `text`; without them, how far the text's vector
+                      moves
+    """
+    if (toward is None) != (against is None):
+        raise errors.OptionError("Give both tokens, `toward` and `against`, or none to measure the text's vector.")
+    metric = vector_distance() if toward is None or against is None else logit_difference(toward, against)
+    reading = reader.read(other)
+    shape = len(reader.block_shapes), max(block.heads for block in reader.block_shapes)
+    heads = all_heads(reader)
+    edits = [patch(reading, heads=[head]) for head in heads]
+    if len(heads) != shape[0] * shape[1]:
+        raise errors.unsupported(
+            f"A map of {reader.name}, whose layers have different numbers of heads,", "Use `effect` with `each_head`."
+        )
+    edits.append(patch(reading, layers=range(shape[0])))
+    study = study_effects("Patching heads", reader, text, edits, metric)
+    notes = (
+        f"Measured: {study.metric}; baseline {study.baseline[0]:.2f}, 1 prompt, {quoted(text)}",
+        f"Edit: the output of one head, at every token, is that of {quoted(other)}; all heads together: "
+        f"{study.effects[-1].effect:+.2f}.",
+    )
+    what = f"{toward.strip()} or {against.strip()}" if toward and against else "the text's vector"
+    names = (*map(head_name, heads), "all heads")
+    columns = tuple(map(str, range(shape[1])))
+    return GridStudy(f"Which heads decide {what}?", study, names, notes, shape, columns)
 
 
 def _words(reader: Reader, text: str) -> list[str]:

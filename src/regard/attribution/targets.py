@@ -12,7 +12,7 @@ from regard import errors
 from regard.arrays import is_array
 from regard.edits.metrics import token_id
 from regard.reading.reader import Reader
-from regard.reading.residual import ResidualStream
+from regard.reading.residual_stream import ResidualStream
 
 Numbers = NDArray[np.float64]
 
@@ -51,10 +51,7 @@ def target_of(reader: Reader, stream: ResidualStream, toward: Any, position: int
 def _most_likely(stream: ResidualStream, position: int | None) -> int:
     if position is None:
         raise errors.option("toward", None, "a token: after the mean over all positions, none is the next")
-    state = stream.reading.states[-1][position : position + 1]
-    assert stream.head is not None
-    logits = np.asarray(stream.head(state if stream.norm is None else stream.norm(state)), np.float64)
-    return int(logits[0].argmax())
+    return int(stream.logits(stream.reading.states[-1][position : position + 1]).argmax())
 
 
 def quoted_token(text: str) -> str:

@@ -6,7 +6,7 @@ Both are kept as factors of head_dim columns: no vocabulary × vocabulary matrix
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors, validate
-from regard.arrays import Array
+from regard.arrays import Array, chunks
 from regard.edits.metrics import token_id
 from regard.heads.circuits import matrices
 from regard.layers import Encoder, LayerNorm, RMSNorm, Transformer
 from regard.reading.reader import Reader
-from regard.tables import Column, Table
+from regard.tables import Column, Table, omitted_rows
 
 Numbers = NDArray[np.float64]
 ROWS = 4096  # tokens of the vocabulary that are mapped at once
@@ -76,7 +76,7 @@ class TokenCircuits:
         scale = attention.head_dim**-0.5 if attention.scale is None else attention.scale
         group = head * attention.groups // attention.heads
         scores = np.empty(self.reader.vocabulary)
-        for rows in _chunks(self.reader.vocabulary):
+        for rows in chunks(self.reader.vocabulary, ROWS):
             keys, _ = attention.keys_and_values(self._inputs(block, rows))
             scores[rows] = np.asarray(keys[group], np.float64) @ query * scale
         return self._largest(scores, count)
@@ -91,7 +91,7 @@ class TokenCircuits:
         value = np.asarray(values[head * block.attention.groups // block.attention.heads, 0], np.float64)
         written = value @ matrices(block.attention).outputs[head]  # (width,)
         scores = np.empty(self._unembedding.shape[0])
-        for rows in _chunks(len(scores)):
+        for rows in chunks(len(scores), ROWS):
             scores[rows] = self._unembedding_rows(rows) @ written
         return self._largest(scores, count)
 
@@ -152,9 +152,8 @@ class TokenCircuits:
             f"previous token: mean weight on the token before, over {POSITIONS} positions that all hold the mean "
             "embedding.",
             ALONE,
+            *omitted_rows(len(order), best.size, " heads"),
         ]
-        if len(order) < best.size:
-            notes.append(f"The first {len(order)} of {best.size:,} heads: --full shows all.")
         name = self.reader.name
         return Table(f"Heads of {name} by their weights", columns, tuple(cells), tuple(notes), source=name)
 
@@ -212,7 +211,7 @@ class TokenCircuits:
             else:
                 norms[None] = None
         sums = {key: np.zeros((width, width)) for key in norms}
-        for rows in _chunks(self.reader.vocabulary):
+        for rows in chunks(self.reader.vocabulary, ROWS):
             embedded, unembedded = self._embeddings(rows), self._unembedding_rows(rows)
             for key, norm in norms.items():
                 sums[key] += np.asarray(embedded if norm is None else norm(embedded), np.float64).T @ unembedded
@@ -221,7 +220,7 @@ class TokenCircuits:
     @cached_property
     def _summed_rows(self) -> Numbers:
         """The sum of all rows of the unembedding, (width,)."""
-        return np.asarray(sum(self._unembedding_rows(rows).sum(0) for rows in _chunks(self.reader.vocabulary)))
+        return np.asarray(sum(self._unembedding_rows(rows).sum(0) for rows in chunks(self.reader.vocabulary, ROWS)))
 
     def _previous_token(self, block: Encoder) -> Numbers:
         """The mean weight of each head on the previous token where all tokens are the mean embedding, (head,)."""
@@ -238,11 +237,6 @@ class TokenCircuits:
     def _largest(self, scores: Numbers, count: int) -> list[ScoredToken]:
         order = np.argsort(-scores, kind="stable")[: validate.integer("count", count, 1)]
         return [ScoredToken(self.reader.tokeniser.piece(int(number))[0], float(scores[number])) for number in order]
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    for first in range(0, count, ROWS):
-        yield slice(first, min(first + ROWS, count))
 
 
 def _token_list(tokens: Sequence[ScoredToken]) -> str:

@@ -129,7 +129,7 @@ def patch_heads(
       regard recipe patch-heads "The kids were scared of the lions, so they left." \
           "The lions were scared of the kids, so they left." --out heads.csv
     """
-    from regard.attribution.head_patching import head_patching
+    from regard.attribution.recipes import head_patching
 
     reader = open_model(model or (USUAL if toward is None else CAUSAL))
     publish(head_patching(reader, text, other, toward, against), output)

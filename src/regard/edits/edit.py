@@ -106,27 +106,12 @@ def scale(*heads: Any, factor: float, positions: Any = None, stack: str | None =
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockEdit(Edit):
-    """Pairs of query and key without attention."""
+class LayersEdit(Edit):
+    """A change in some heads, or in all heads of some layers, or everywhere."""
 
-    queries: Selector
-    keys: Selector
-    pairs: tuple[tuple[Selector, Selector], ...] | None
-    layers_given: tuple[int, ...] | range | None
     heads: tuple[Head, ...] | None
-    after_softmax: bool
+    layers_given: tuple[int, ...] | range | None
     stack: str | None
-
-    def selectors(self) -> Iterator[tuple[str, Selector]]:
-        for queries, keys in self.pairs or [(self.queries, self.keys)]:
-            yield from (("queries", queries), ("keys", keys))
-
-    @cached_property
-    def index_pairs(self) -> Any:
-        """The pairs as integers (pair, 2), where all are single token indices; otherwise None."""
-        pairs = self.pairs or ()
-        is_index = all(one is not None and len(one) == 1 and isinstance(one[0], int) for pair in pairs for one in pair)
-        return np.array([[query[0], key[0]] for query, key in pairs]) if pairs and is_index else None  # type: ignore[index]
 
     @property
     def layers(self) -> frozenset[int] | None:
@@ -137,6 +122,27 @@ class BlockEdit(Edit):
     def heads_in(self, layer: int, count: int) -> list[int]:
         """The heads of one layer, which has `count`."""
         return list(range(count)) if self.heads is None else heads_in(self.heads, layer, count)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockEdit(LayersEdit):
+    """Pairs of query and key without attention."""
+
+    queries: Selector
+    keys: Selector
+    pairs: tuple[tuple[Selector, Selector], ...] | None
+    after_softmax: bool
+
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        for queries, keys in self.pairs or [(self.queries, self.keys)]:
+            yield from (("queries", queries), ("keys", keys))
+
+    @cached_property
+    def index_pairs(self) -> Any:
+        """The pairs as integers (pair, 2), where all are single token indices; otherwise None."""
+        pairs = self.pairs or ()
+        is_index = all(end is not None and len(end) == 1 and isinstance(end[0], int) for pair in pairs for end in pair)
+        return np.array([[query[0], key[0]] for query, key in pairs]) if pairs and is_index else None  # type: ignore[index]
 
     def __repr__(self) -> str:
         edges = [] if self.queries is None else [f"queries={_shown(self.queries)}"]
@@ -184,13 +190,13 @@ def block(
     if layers is not None and heads is not None:
         raise errors.OptionError("Give `layers` or `heads`, not both: heads are (layer, head).")
     return BlockEdit(
+        None if heads is None else _heads(_several(heads)),
+        _layers(layers),
+        stack,
         selector("queries", queries),
         selector("keys", keys),
         None if pairs is None else _pairs(pairs),
-        _layers(layers),
-        None if heads is None else _heads(_several(heads)),
         bool(after_softmax),
-        stack,
     )
 
 
@@ -198,29 +204,16 @@ def block(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PatchEdit(Edit):
+class PatchEdit(LayersEdit):
     """Activations of another run in place of this one's."""
 
     source: PatchSource
     what: What
-    heads: tuple[Head, ...] | None
-    layers_given: tuple[int, ...] | range | None
     positions: Selector
     align: tuple[tuple[int, int], ...] | None  # (token here, token there)
-    stack: str | None
 
     def selectors(self) -> Iterator[tuple[str, Selector]]:
         yield "positions", self.positions
-
-    @property
-    def layers(self) -> frozenset[int] | None:
-        if self.heads is not None:
-            return frozenset(layer for layer, _ in self.heads)
-        return None if self.layers_given is None else frozenset(self.layers_given)
-
-    def heads_in(self, layer: int, count: int) -> list[int]:
-        """The heads of one layer, which has `count`."""
-        return list(range(count)) if self.heads is None else heads_in(self.heads, layer, count)
 
     def __repr__(self) -> str:
         parts = [repr(self.source)]
@@ -264,18 +257,20 @@ def patch(
         raise errors.OptionError("Give `layers` or `heads`, not both: heads are (layer, head).")
     pairs = None
     if align is not None:
-        given = list(align.items()) if isinstance(align, Mapping) else list(align)
-        pairs = tuple((validate.integer("align", one, 0), validate.integer("align", two, 0)) for one, two in given)
+        tokens = align.items() if isinstance(align, Mapping) else align
+        pairs = tuple(
+            (validate.integer("align", here, 0), validate.integer("align", there, 0)) for here, there in tokens
+        )
         if what == "pattern":
             raise errors.OptionError("A pattern is taken whole: runs of different lengths have no common one.")
     return PatchEdit(
-        source_of(other),
-        what,
         None if heads is None else _heads(_several(heads)),
         _layers(layers),
+        stack,
+        source_of(other),
+        what,
         selector("positions", positions),
         pairs,
-        stack,
     )
 
 
@@ -298,17 +293,17 @@ def selector(name: str, given: Any) -> Selector:
     if given is None:
         return None
     several = list(given) if isinstance(given, (list, tuple, set, frozenset)) else [given]
-    found: list[int | str | range] = []
-    for one in several:
-        if isinstance(one, (str, range)):
-            found.append(one)
-        elif validate.is_integer(one):
-            found.append(int(one))
+    tokens: list[int | str | range] = []
+    for item in several:
+        if isinstance(item, (str, range)):
+            tokens.append(item)
+        elif validate.is_integer(item):
+            tokens.append(int(item))
         else:
             raise errors.option(name, given, 'token indices, words such as "it", ranges, or a list of these')
-    if not found:
+    if not tokens:
         raise errors.option(name, given, "at least one token")
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _shown(tokens: Selector) -> str:
@@ -324,11 +319,11 @@ def _several(heads: Any) -> list[Any]:
 def _heads(given: Iterable[Any]) -> tuple[Head, ...]:
     """Heads as (layer, head), each once, in order."""
     heads = []
-    for one in given:
-        fits = isinstance(one, (tuple, list)) and len(one) == 2 and all(map(validate.is_integer, one))
-        if not fits or min(one) < 0:
-            raise errors.option("heads", one, "(layer, head), both from 0, as in silence((5, 2), (3, 1))")
-        heads.append((int(one[0]), int(one[1])))
+    for pair in given:
+        fits = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(validate.is_integer, pair))
+        if not fits or min(pair) < 0:
+            raise errors.option("heads", pair, "(layer, head), both from 0, as in silence((5, 2), (3, 1))")
+        heads.append((int(pair[0]), int(pair[1])))
     if not heads:
         raise errors.OptionError("The edit names no head: give (layer, head), as in silence((5, 2), (3, 1)).")
     return tuple(sorted(set(heads)))
@@ -340,7 +335,7 @@ def _layers(given: Any) -> tuple[int, ...] | range | None:
     several = [given] if validate.is_integer(given) else list(given)
     if not several:
         raise errors.option("layers", given, "at least one layer")
-    return tuple(validate.integer("layers", one, 0) for one in several)
+    return tuple(validate.integer("layers", layer, 0) for layer in several)
 
 
 def _pairs(given: Iterable[Any]) -> tuple[tuple[Selector, Selector], ...]:

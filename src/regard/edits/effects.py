@@ -101,12 +101,7 @@ def effect(
 
 
 def measure_effects(
-    model: Reader,
-    inputs: Any,
-    edits: Edit | Iterable[Any],
-    *,
-    on: Metric,
-    on_edit: Callable[[int], None] | None = None,
+    model: Reader, inputs: Any, edits: Edit | Iterable[Any], *, on: Metric, on_edit: Callable[[int], None] | None = None
 ) -> EffectStudy:
     """The numbers of `effect`, with those of every prompt."""
     texts = _texts(inputs)
@@ -222,7 +217,7 @@ def _columns(edits: Sequence[Edit]) -> tuple[list[Column], list[tuple[Any, ...]]
     if all(isinstance(edit, HeadEdit) and len(edit.heads) == 1 for edit in edits):
         return [Column("layer", "number", 0), Column("head", "number", 0)], [edit.heads[0] for edit in edits]  # type: ignore[attr-defined]
     if all(isinstance(edit, BlockEdit) and edit.pairs is not None and len(edit.pairs) == 1 for edit in edits):
-        return [Column("query"), Column("key")], [tuple(str(one[0]) for one in edit.pairs[0]) for edit in edits]  # type: ignore[attr-defined]
+        return [Column("query"), Column("key")], [tuple(str(end[0]) for end in edit.pairs[0]) for edit in edits]  # type: ignore[attr-defined]
     return [Column("edit")], [(repr(edit),) for edit in edits]
 
 

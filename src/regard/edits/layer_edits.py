@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -77,33 +79,24 @@ class LayerEdits:
         self.edges: list[Edges] = [edges for edges in masks if edges is not None]
         self.attention = self.hidden(attention)
 
-    @property
-    def mask(self) -> Mask | None:
-        """The mask that hides blocked edges; None where there is none."""
-        hidden: Mask | None = None
-        for edges in self.edges:
-            hidden = ~edges if hidden is None else hidden & ~edges
-        return hidden
-
     def hidden(self, attention: Attention) -> Attention:
         """An attention with the blocked edges hidden."""
-        mask = self.mask
-        if mask is None:
+        if not self.edges:
             return attention
+        mask: Mask = reduce(and_, [~edges for edges in self.edges])
         both = mask if attention.mask is None else attention.mask & mask
         # Masks of edges are evaluated for positions: where the attention has no offset, query 0 is key 0.
         return replace(attention, mask=both, offset=0 if attention.offset is None else attention.offset)
 
     def mask_within(self, start: int, length: int) -> Mask | None:
         """The mask for the tokens of one text among those of a packed row, positions counted from its first."""
-        hidden: Mask | None = None
+        masks: list[Mask] = []
         for edges in self.edges:
             inside = (edges.queries >= start) & (edges.queries < start + length)
             if inside.any():
                 heads = None if edges.heads is None else edges.heads[inside]
-                part = ~Edges(edges.queries[inside] - start, edges.keys[inside] - start, heads=heads)
-                hidden = part if hidden is None else hidden & part
-        return hidden
+                masks.append(~Edges(edges.queries[inside] - start, edges.keys[inside] - start, heads=heads))
+        return reduce(and_, masks) if masks else None
 
     def apply(self, outputs: Array) -> Array:
         """The outputs of all heads, (batch, head, query, value_dim), changed; in place unless they need gradients."""
@@ -173,7 +166,8 @@ class LayerEdits:
             return
         every = any(edges.heads is None for edges in self.edges)
         heads = range(self.heads) if every else sorted({int(h) for edges in self.edges for h in np.unique(edges.heads)})
-        rows = [(int(s), int(q)) for edges in self.edges for s, q in np.unique(_two(edges), axis=0)]
+        pairs = (np.stack([edges.sequences, edges.queries], axis=1) for edges in self.edges)
+        rows = [(int(sequence), int(query)) for both in pairs for sequence, query in np.unique(both, axis=0)]
         for sequence in sorted({sequence for sequence, _ in rows}):
             queries = np.unique([query for of, query in rows if of == sequence]) - self.start
             yield sequence, list(heads), queries
@@ -186,8 +180,8 @@ class LayerEdits:
         values = score_parts.taken(values, score_parts.key_heads(chosen, self.heads, values.shape[1]), 1)
         engine = engine_for(scores.queries)
         step = max(1, STRIP // (self.keys * (len(heads) if len(heads) < self.heads else 1)))
-        for first in range(0, len(rows), min(step, STRIP_ROWS)):
-            strip = rows[first : first + min(step, STRIP_ROWS)]
+        for some in arrays.chunks(len(rows), min(step, STRIP_ROWS)):
+            strip = rows[some]
             keys = _reach(scores, strip)
             part, _ = engine.forward(
                 score_parts.lattice(scores, strip, keys), _like(values[:, :, keys], scores.queries)
@@ -207,8 +201,8 @@ class LayerEdits:
         triples = [array[:count] for array in (plain.sequences, plain.queries, plain.keys)]
         step = max(1, STRIP // 32 // max(1, self.values.shape[-1]))
         for head in heads:
-            for first in range(0, count, step):
-                sequences, queries, keys = (array[first : first + step] for array in triples)
+            for some in arrays.chunks(count, step):
+                sequences, queries, keys = (array[some] for array in triples)
                 queries = queries - self.start
                 weights = self.attention[sequences, head, queries, keys]
                 carried = weights[:, None] * self.values[sequences, head // group, keys]
@@ -252,11 +246,11 @@ class LayerEdits:
         """The queries of this call that an edit selects, per row of the batch; None: all."""
         if part.positions is None:
             return [(row, None) for row in range(self.batch)]
-        found: dict[int, list[Indices]] = {}
+        of_rows: dict[int, list[Indices]] = {}
         for text in self.site.texts:
             tokens = text.tokens("positions", part.positions)
-            found.setdefault(text.row, []).append(self._local(tokens, text, self.site.first_query, self.queries))
-        return [(row, np.unique(np.concatenate(several))) for row, several in found.items()]
+            of_rows.setdefault(text.row, []).append(self._local(tokens, text, self.site.first_query, self.queries))
+        return [(row, np.unique(np.concatenate(several))) for row, several in of_rows.items()]
 
     def _resample(self, part: SilenceEdit, heads: list[int], outputs: Array) -> None:
         """Each text gets the outputs of another one, by a permutation without fixed points."""
@@ -335,9 +329,9 @@ class LayerEdits:
         if not len(rows):
             return
         part_scores = _consecutive(scores, rows)
-        found, _ = engine_for(scores.queries).forward(part_scores, _like(values, scores.queries))
-        assert found is not None
-        _assign(outputs, text.row, heads, rows, found[0])
+        computed, _ = engine_for(scores.queries).forward(part_scores, _like(values, scores.queries))
+        assert computed is not None
+        _assign(outputs, text.row, heads, rows, computed[0])
 
 
 def source_index(part: PatchEdit, text: TextSpan, texts: int) -> int:
@@ -401,10 +395,6 @@ def edit_states(parts: Sequence[Edit], layer: int, states: Array, texts: Sequenc
 # Arrays of either library
 
 
-def _two(edges: Edges) -> Any:
-    return np.stack([edges.sequences, edges.queries], axis=1)
-
-
 def _reach(scores: Scores, rows: Indices) -> slice:
     """The keys that any of some queries may see, as far as intervals say."""
     visible = scores.visible
@@ -439,8 +429,8 @@ def _subtract_at(outputs: Array, index: tuple[Any, Any, Any], rows: Array) -> No
         return
     sequences, head, queries = index
     of_head: Any = outputs[:, head]
-    places = tuple(score_parts.like(one, outputs) for one in (sequences, queries))
-    of_head.index_put_(places, -rows.to(of_head.dtype), accumulate=True)
+    cells = tuple(score_parts.like(index, outputs) for index in (sequences, queries))
+    of_head.index_put_(cells, -rows.to(of_head.dtype), accumulate=True)
 
 
 def _array_like(array: Any, like: Array) -> Any:

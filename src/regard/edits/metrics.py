@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import errors, validate
-from regard.arrays import numpy_of
+from regard.arrays import Array, chunks, numpy_of
 
 if TYPE_CHECKING:
     from regard.reading.reader import Outcome, Reader
@@ -42,41 +42,31 @@ def logit_difference(answer: Answer, other: Answer) -> Metric:
     >>> logit_difference("Mary", "John")
     logit of 'Mary' − logit of 'John'
     """
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return _chosen(reader, logits, answer) - _chosen(reader, logits, other)
-
-    return Metric(f"logit of {_named(answer)} − logit of {_named(other)}", measure)
+    return _of_last_logits(
+        f"logit of {_named(answer)} − logit of {_named(other)}",
+        lambda reader, logits: _chosen(reader, logits, answer) - _chosen(reader, logits, other),
+    )
 
 
 def logit(answer: Answer) -> Metric:
     """The logit of a next token after each prompt."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        return _chosen(reader, _last_logits(reader, outcome), answer)
-
-    return Metric(f"logit of {_named(answer)}", measure)
+    return _of_last_logits(f"logit of {_named(answer)}", lambda reader, logits: _chosen(reader, logits, answer))
 
 
 def probability(answer: Answer) -> Metric:
     """The probability of a next token after each prompt."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return np.exp(_chosen(reader, logits, answer) - _log_sums(logits))
-
-    return Metric(f"probability of {_named(answer)}", measure)
+    return _of_last_logits(
+        f"probability of {_named(answer)}",
+        lambda reader, logits: np.exp(_chosen(reader, logits, answer) - _log_sums(logits)),
+    )
 
 
 def accuracy(answer: Answer) -> Metric:
     """1 for each prompt after which a token has the largest logit of all, otherwise 0; its mean is the accuracy."""
-
-    def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        logits = _last_logits(reader, outcome)
-        return np.asarray(_chosen(reader, logits, answer) >= logits.max(axis=1), np.float64)
-
-    return Metric(f"{_named(answer)} is the most likely next token", measure)
+    return _of_last_logits(
+        f"{_named(answer)} is the most likely next token",
+        lambda reader, logits: np.asarray(_chosen(reader, logits, answer) >= logits.max(axis=1), np.float64),
+    )
 
 
 def next_token_loss() -> Metric:
@@ -100,8 +90,7 @@ def next_token_losses(outcome: Outcome, text: int) -> Numbers:
     """−log p(next token) after every token of a text but the last."""
     ids = np.asarray(outcome.ids[text])
     losses = []
-    for first in range(0, len(ids) - 1, ROWS):
-        rows = slice(first, min(first + ROWS, len(ids) - 1))
+    for rows in chunks(len(ids) - 1, ROWS):
         assert outcome.logits is not None
         logits = numpy_of(outcome.logits(text, rows)).astype(np.float64)
         losses.append(_log_sums(logits) - logits[np.arange(len(logits)), ids[rows.start + 1 : rows.stop + 1]])
@@ -112,11 +101,11 @@ def vector_distance() -> Metric:
     """How far an edit moves the vector of a text, the mean over its tokens: 1 − cosine with the unchanged vector."""
 
     def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        one, other = (
+        vectors, unchanged = (
             np.stack([numpy_of(x).astype(np.float64).mean(0) for x in end.states]) for end in (outcome, baseline)
         )
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        distances: Numbers = 1 - (one * other).sum(1) / np.maximum(lengths, 1e-30)
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(unchanged, axis=1)
+        distances: Numbers = 1 - (vectors * unchanged).sum(1) / np.maximum(lengths, 1e-30)
         return distances
 
     return Metric("1 − cosine with the unchanged text vector", measure)
@@ -126,14 +115,16 @@ def state_distance() -> Metric:
     """How far an edit moves the hidden states after the last layer: the mean of ‖h′ − h‖ / ‖h‖ over tokens."""
 
     def measure(reader: Reader, outcome: Outcome, baseline: Outcome) -> Numbers:
-        moved = []
-        for one, other in zip(outcome.states, baseline.states, strict=True):
-            before = numpy_of(other)
-            lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
-            moved.append(float((np.linalg.norm(numpy_of(one) - before, axis=1) / lengths).mean(dtype=np.float64)))
-        return np.array(moved)
+        pairs = zip(outcome.states, baseline.states, strict=True)
+        return np.array([relative_change(*map(numpy_of, pair)).mean(dtype=np.float64) for pair in pairs])
 
     return Metric("mean of ‖h′ − h‖ / ‖h‖", measure)
+
+
+def relative_change(states: Array, before: Array) -> Array:
+    """‖h′ − h‖ / ‖h‖ of every token, from states (token, width)."""
+    lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
+    return np.linalg.norm(states - before, axis=1) / lengths
 
 
 def token_id(reader: Reader, answer: int | str) -> int:
@@ -158,11 +149,16 @@ def _chosen(reader: Reader, logits: Numbers, answer: Answer) -> Numbers:
     if isinstance(answer, (int, str)) or validate.is_integer(answer):
         tokens = [token_id(reader, answer)] * len(logits)  # type: ignore[arg-type]
     else:
-        tokens = [token_id(reader, one) for one in answer]
+        tokens = [token_id(reader, token) for token in answer]
     if len(tokens) != len(logits):
         raise errors.OptionError(f"There are {len(tokens)} answers for {errors.count(len(logits), 'prompt')}.")
     chosen: Numbers = logits[np.arange(len(logits)), np.array(tokens)]
     return chosen
+
+
+def _of_last_logits(name: str, numbers: Callable[[Reader, Numbers], Numbers]) -> Metric:
+    """A metric of the logits of the next token, (text, vocabulary)."""
+    return Metric(name, lambda reader, outcome, _baseline: numbers(reader, _last_logits(reader, outcome)))
 
 
 def _last_logits(reader: Reader, outcome: Outcome) -> Numbers:

@@ -32,9 +32,6 @@ class PatchSource(Protocol):
     def texts(self) -> int:
         """How many texts it has; one is taken for every text of the run that is patched."""
 
-    def length(self, text: int, layer: int, stack: str | None) -> int:
-        """How many tokens a text has."""
-
     def layer(self, text: int, layer: int, stack: str | None) -> SourceLayer:
         """What one layer computed for a text."""
 
@@ -62,9 +59,6 @@ class FromReadings:
             )
         return reading.layer_numbers.index(layer)
 
-    def length(self, text: int, layer: int, stack: str | None) -> int:
-        return len(self.readings[text].tokens)
-
     def layer(self, text: int, layer: int, stack: str | None) -> SourceLayer:
         reading = self.readings[text]
         index = self._layer_index(reading, layer)
@@ -86,7 +80,7 @@ def source_of(other: Any) -> PatchSource:
     """The argument of `patch`: a reading, readings, or what `regard.watch` has seen."""
     if isinstance(other, Reading):
         return FromReadings((other,))
-    if isinstance(other, (list, tuple)) and other and all(isinstance(one, Reading) for one in other):
+    if isinstance(other, (list, tuple)) and other and all(isinstance(reading, Reading) for reading in other):
         return FromReadings(tuple(other))
     watch: Any = sys.modules.get("regard.watch.patch_source")
     if watch is not None and isinstance(other, watch.Seen):

@@ -33,22 +33,21 @@ class TextSpan:
         """The selected tokens among those of the row; None: all."""
         if chosen is None:
             return None
-        found: list[int] = []
-        for one in chosen:
-            if isinstance(one, str):
-                word = self._word(name, one)
-                found += range(word.first, word.last)
+        indices: list[int] = []
+        for item in chosen:
+            if isinstance(item, str):
+                words = self.words()
+                word = words[place_of(name, item, [word.text for word in words])]
+                indices += range(word.first, word.last)
             else:
-                found += one if isinstance(one, range) else [one]
-        if found and min(found) < -self.length:
+                indices += item if isinstance(item, range) else [item]
+        if indices and min(indices) < -self.length:
             raise errors.OutOfRange(
-                f"`{name}` names token {min(found)}; there {errors.there_are(self.length, 'token')}, counted from 0."
+                f"`{name}` names token {min(indices)}; there {errors.there_are(self.length, 'token')}, counted from 0."
             )
-        return self.start + np.unique([token + self.length if token < 0 else token for token in found]).astype(np.int64)
-
-    def _word(self, name: str, chosen: str) -> Word:
-        words = self.words()
-        return words[place_of(name, chosen, [word.text for word in words])]
+        return self.start + np.unique([token + self.length if token < 0 else token for token in indices]).astype(
+            np.int64
+        )
 
 
 def check_tokens(parts: Sequence[Edit], texts: Sequence[TextSpan]) -> None:
@@ -61,12 +60,3 @@ def check_tokens(parts: Sequence[Edit], texts: Sequence[TextSpan]) -> None:
                     raise errors.OutOfRange(
                         f"`{name}` names token {token}; there {errors.there_are(longest, 'token')}, counted from 0."
                     )
-
-
-def unknown_words(why: str) -> Callable[[], Sequence[Word]]:
-    """For texts whose words are not known."""
-
-    def words() -> Sequence[Word]:
-        raise errors.OptionError(why)
-
-    return words

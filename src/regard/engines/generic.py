@@ -1,5 +1,7 @@
 """The generic engine: attention over any array namespace. NumPy in float64 (the reference), PyTorch.
 
+`interface.Engine` documents the functions.
+
 `xp` is the namespace of the arrays, `numpy_arrays` or `torch_arrays`: functions that both libraries share, and the few
 that differ. Every pass iterates over strips: some queries of some heads against all their keys, at most `xp.STRIP`
 weights at once. The results of strips are joined, never written into a shared array, so that PyTorch can differentiate,
@@ -11,14 +13,14 @@ may round a score differently, and at scores of 10¹⁰ one unit in the last pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.arrays import Array, cast, wide_type
+from regard.arrays import Array, cast, chunks, wide_type
 from regard.engines import numpy_arrays, score_parts
 from regard.engines.interface import ROW_STATE, STAGES, Gradients, Pool, RowState, Scores, Stage, softmax_units
 from regard.masks import Mask
@@ -56,7 +58,6 @@ def exact(function: Callable[..., Result]) -> Callable[..., Result]:
 def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
-    """Outputs and row statistics, in one pass."""
     if values is None and not statistics and not top:
         return None, {}
 
@@ -84,7 +85,6 @@ def names(statistics: Sequence[str], top: int) -> tuple[str, ...]:
 
 @exact
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
-    """Weights transposed times rows."""
     xp = namespace(rows)
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
@@ -96,7 +96,6 @@ def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
 
 @exact
 def column_sums(scores: Scores, state: RowState) -> Array:
-    """Column sums of the weights."""
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         return (softmax(part).weights.sum(axis=2),)
@@ -107,7 +106,6 @@ def column_sums(scores: Scores, state: RowState) -> Array:
 
 @exact
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Mean, sum or largest weight of every cell; edges are NumPy integers that rise strictly."""
     xp, how = namespace(scores.queries), "max" if pool == "max" else "sum"
     region, columns = (slice(int(edges[0]), int(edges[-1])) for edges in (row_edges, column_edges))
     row_cells, column_cells = (
@@ -133,27 +131,24 @@ def tile(
     rows: score_parts.Index = score_parts.EVERYTHING,
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
-    """Some queries and keys of the matrix at one stage; weights are computed from whole rows."""
     xp, is_weight = namespace(scores.queries), stage == "weight"
-    chunks = [rows]
+    some_rows = [rows]
     if is_weight and not score_parts.is_run(rows):  # their masks and biases become arrays (rows, keys)
         index, step = np.arange(scores.queries.shape[2])[rows], max(1, xp.STRIP // scores.keys.shape[2])
-        chunks = [index[start : start + step] for start in range(0, len(index), step)]
+        some_rows = [index[some] for some in chunks(len(index), step)]
 
     def compute(part: Scores, span: Span, _: Any) -> tuple[Array, ...]:
         part_values = score_parts.taken(softmax(part).weights, columns, 3) if is_weight else at_stage(part, stage)
         return (cast(part_values, wide_type(scores.queries)),)
 
     cut = score_parts.EVERYTHING if is_weight else columns
-    chunks_of_rows = [in_strips(score_parts.cut(scores, some, cut), compute) for some in chunks]
-    return _join(chunks_of_rows, 2)[0]
+    return _join([in_strips(score_parts.cut(scores, some, cut), compute) for some in some_rows], 2)[0]
 
 
 @exact
 def backward(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output."""
     xp = namespace(values)
     inputs = {"keys": scores.keys, "values": values, **{name: getattr(scores, name) for name in wanted}}
     sums = {name: xp.zeros_like(xp.wide(array)) for name, array in inputs.items() if array is not None}
@@ -200,9 +195,9 @@ def in_strips(
     heads, group = max(1, rows // query), head // key_head
     heads = heads - heads % group if heads >= group else 1  # whole groups, so that the keys they share are not copied
     over_batch = []
-    for some in _chunks(batch, max(1, rows // (head * query))):
+    for some in chunks(batch, max(1, rows // (head * query))):
         over_heads = []
-        for some_heads in _chunks(head, heads):
+        for some_heads in chunks(head, heads):
             part_scores = score_parts.selected(scores, some, some_heads)
             part_scores = replace(part_scores, keys=xp.wide(part_scores.keys))  # once for all strips of these heads
             one_values = None
@@ -212,15 +207,11 @@ def in_strips(
                 xp.of_strip(
                     compute, score_parts.of_rows(part_scores, some_rows), (some, some_heads, some_rows), one_values
                 )
-                for some_rows in _chunks(query, rows)
+                for some_rows in chunks(query, rows)
             ]
             over_heads.append(_join(strips, 2, add))
         over_batch.append(_join(over_heads, 1))
     return _join(over_batch, 0)
-
-
-def _chunks(count: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def _join(pieces: list[tuple[Array, ...]], axis: int, add: Callable[..., Array] | None = None) -> tuple[Array, ...]:
@@ -469,7 +460,6 @@ def linear(
     residual: Array | None = None,
     times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) · times + residual; weight is (out, in)."""
     xp = namespace(x)
     result = xp.ACTIVATION[activation](xp.affine(x, weight, bias))
     if times is not None:
@@ -481,13 +471,11 @@ def linear(
 
 @exact
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
-    """(x − mean) / √(variance + ε) · weight + bias over the last axis."""
     return cast(namespace(x).layer_norm(x, weight, bias, epsilon), x.dtype)
 
 
 @exact
 def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
-    """x / √(mean of squares + ε) · weight over the last axis."""
     xp = namespace(x)
     wide = xp.wide(x)
     root = xp.sqrt(xp.square(wide).mean(axis=-1, keepdims=True) + epsilon)
@@ -496,10 +484,6 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 @exact
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
-    """Rotate pairs of the last axis of (batch, head, token, size) by angles (batch or 1, token, pairs).
-
-    Interleaved pairs are (2p, 2p + 1), otherwise (p, p + pairs); elements after the last pair are copied.
-    """
     xp, pairs = namespace(x), cosines.shape[-1]
     wide = xp.wide(x)
     cosines, sines = (

@@ -94,6 +94,10 @@ class Gradients:
     relative: Array | None = None
     sinks: Array | None = None
 
+    def named(self, names: Sequence[str]) -> tuple[Any, ...]:
+        """Some of them, in this order."""
+        return tuple(getattr(self, name) for name in names)
+
 
 class Engine(Protocol):
     """The functions of an engine module. `state` comes from `forward` of the same engine with the same scores."""
@@ -129,12 +133,7 @@ class Engine(Protocol):
         """
 
     def tile(
-        self,
-        scores: Scores,
-        state: RowState | None,
-        stage: Stage,
-        rows: Any = slice(None),
-        columns: Any = slice(None),
+        self, scores: Scores, state: RowState | None, stage: Stage, rows: Any = slice(None), columns: Any = slice(None)
     ) -> Array:
         """Some queries and keys of the matrix at one stage; "weight" needs the state.
 

@@ -1,5 +1,7 @@
 """The native engine: allocates results and passes arrays to `regard._core` without copying them.
 
+`interface.Engine` documents its functions; "logsumexp" is always float64.
+
 The kernel reads float16, bfloat16 (as 16-bit integers), float32 and float64 with any strides. A mask that is neither
 intervals nor an array is evaluated for strips of queries, so that memory stays bounded.
 """
@@ -15,19 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _core
+from regard.arrays import chunks
 from regard.engines import score_parts
-from regard.engines.interface import (
-    ACTIVATIONS,
-    STAGES,
-    Gradients,
-    Pool,
-    RowState,
-    Scores,
-    Stage,
-)
+from regard.engines.interface import ACTIVATIONS, STAGES, Gradients, Pool, RowState, Scores, Stage
 from regard.engines.memory import empty
 from regard.masks import Visible
-from regard.masks.visible import Dense
 
 Array = NDArray[Any]
 
@@ -40,7 +34,6 @@ BITS = np.dtype(np.uint16)  # bfloat16 as the kernel takes it
 def forward(
     scores: Scores, values: Array | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Array | None, dict[str, Array]]:
-    """Outputs and row statistics, in one pass; "logsumexp" is always float64."""
     queries = scores.queries
     shape = queries.shape[:3]
     output = None if values is None else result_like(queries, values.shape[3], values.dtype)
@@ -67,35 +60,26 @@ product = _core.product  # checks, allocates and computes; tensors too
 
 
 def backflow(scores: Scores, state: RowState, rows: Array) -> Array:
-    """Weights transposed times rows."""
-    shape = (*scores.queries.shape[:2], scores.keys.shape[2], rows.shape[3])
-    return _sum_strips(
-        scores,
-        state,
-        shape,
-        rows.dtype,
-        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
-            kernel_scores(strip), row_max, row_sum, readable(rows[:, :, rows_of_strip]), readable(target)
-        ),
-    )
+    return _flow_to_keys(scores, state, rows, rows.shape[3], rows.dtype)
 
 
 def column_sums(scores: Scores, state: RowState) -> Array:
-    """Column sums of the weights."""
-    shape = (*scores.queries.shape[:2], scores.keys.shape[2], 1)
-    return _sum_strips(
-        scores,
-        state,
-        shape,
-        computing(scores.queries),
-        lambda strip, row_max, row_sum, rows_of_strip, target: _core.backflow(
-            kernel_scores(strip), row_max, row_sum, None, target
-        ),
-    )[..., 0]
+    return _flow_to_keys(scores, state, None, 1, computing(scores.queries))[..., 0]
+
+
+def _flow_to_keys(scores: Scores, state: RowState, rows: Array | None, size: int, kind: np.dtype[Any]) -> Array:
+    """Weights transposed times rows, or times ones, (batch, head, key, size)."""
+    shape = (*scores.queries.shape[:2], scores.keys.shape[2], size)
+    result: Array | None = None
+    for some, strip in strips(scores):
+        target = np.empty(shape, kind)
+        some_rows = None if rows is None else readable(rows[:, :, some])
+        _core.backflow(kernel_scores(strip), *state_rows(scores, state[:, :, some]), some_rows, readable(target))
+        result = target if result is None else result + target
+    return np.zeros(shape, kind) if result is None else result
 
 
 def pooled(scores: Scores, state: RowState, row_edges: Array, column_edges: Array, pool: Pool) -> Array:
-    """Mean, sum or largest weight of every cell."""
     row_edges, column_edges = (np.ascontiguousarray(edges, np.int64) for edges in (row_edges, column_edges))
     shape = (*scores.queries.shape[:2], len(row_edges) - 1, len(column_edges) - 1)
     kind = computing(scores.queries)
@@ -126,7 +110,6 @@ def tile(
     rows: score_parts.Index = score_parts.EVERYTHING,
     columns: score_parts.Index = score_parts.EVERYTHING,
 ) -> Array:
-    """Some queries and keys of the matrix at one stage."""
     scores = score_parts.cut(scores, rows, columns)
     result = np.empty((*scores.queries.shape[:3], scores.keys.shape[2]), computing(scores.queries))
     for some, strip in strips(scores):
@@ -142,7 +125,6 @@ def tile(
 def backward(
     scores: Scores, values: Array, output: Array, state: RowState, flow: Array, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output."""
     arrays = {"values": values, **{name: getattr(scores, name) for name in ("queries", "keys", *wanted)}}
     gradients = wide_gradients(scores, values, output, state, flow, wanted)
     return Gradients(**{name: array.astype(arrays[name].dtype, copy=False) for name, array in gradients.items()})
@@ -195,7 +177,6 @@ def linear(
     residual: Array | None = None,
     times: Array | None = None,
 ) -> Array:
-    """activation(x @ weightᵀ + bias) · times + residual."""
     output = empty((*x.shape[:-1], weight.shape[0]), x.dtype)
     flat = readable(output).reshape(-1, weight.shape[0])
     added = None if residual is None else readable(residual).reshape(flat.shape)
@@ -215,7 +196,6 @@ def activation_code(activation: str | None) -> int:
 
 
 def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> Array:
-    """Layer norm over the last axis."""
     output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), readable(bias), _flat(output), epsilon, True)
@@ -223,7 +203,6 @@ def layer_norm(x: Array, weight: Array, bias: Array | None, epsilon: float) -> A
 
 
 def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
-    """Root mean square norm over the last axis."""
     output = empty(x.shape, x.dtype)
     if x.size:
         _core.norm(_flat(x), readable(weight), None, _flat(output), epsilon, False)
@@ -231,7 +210,6 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
 
 
 def rotary(x: Array, cosines: Array, sines: Array, interleaved: bool, in_place: bool = False) -> Array:
-    """Rotate pairs of the last axis by angles (batch or 1, token, pairs)."""
     output = x if in_place and x.dtype is SINGLE and x.flags.behaved else result_like(x, x.shape[3], x.dtype)
     if x.size:
         _core.rotary(readable(x), readable(cosines[:, None]), readable(sines[:, None]), readable(output), interleaved)
@@ -328,13 +306,11 @@ def strips(scores: Scores) -> Iterator[tuple[slice, Scores]]:
         return
     batch, head, query, _ = scores.queries.shape
     step = max(1, STRIP // max(1, batch * head * scores.keys.shape[2]))
-    for start in range(0, query, step):
-        rows = slice(start, min(start + step, query))
+    for rows in chunks(query, step):
         part = score_parts.of_rows(scores, rows)
         assert part.visible is not None
         seen = part.visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING)
-        dense = Dense(seen, seen.shape[2], seen.shape[3], np)
-        yield rows, replace(part, visible=Visible(rest=dense, queries=dense.queries, keys=dense.keys))
+        yield rows, replace(part, visible=Visible.of_dense(seen))
 
 
 def result_like(rows: Array, size: int, kind: np.dtype[Any]) -> Array:
@@ -388,13 +364,3 @@ def computing(array: Array) -> np.dtype[Any]:
 
 def _flat(x: Array) -> Any:
     return readable(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _sum_strips(scores: Scores, state: RowState, shape: tuple[int, ...], kind: Any, fill: Any) -> Array:
-    """Results of strips, added up."""
-    result: Array | None = None
-    for rows, strip in strips(scores):
-        target = np.empty(shape, kind)
-        fill(strip, *state_rows(scores, state[:, :, rows]), rows, target)
-        result = target if result is None else result + target
-    return np.zeros(shape, kind) if result is None else result

@@ -15,7 +15,6 @@ import numpy as np
 from regard.arrays import Array, is_number, is_tensor
 from regard.engines.interface import Pool, RowState, Scores
 from regard.masks import Visible
-from regard.masks.visible import Dense
 
 Index = Any  # a slice with a positive step, or a NumPy array of integers
 EVERYTHING = slice(None)
@@ -84,15 +83,7 @@ def visible_part(visible: Visible, rows: Index, columns: Index) -> Visible:
     """Which of some keys some queries see: as intervals if those still can express it, otherwise as an array."""
     if isinstance(rows, slice) and isinstance(columns, slice) and columns == EVERYTHING:
         return visible.rows(rows)
-    seen = visible.tile(rows, columns)
-    queries, keys = seen.shape[2], seen.shape[3]
-    return Visible(
-        rest=Dense(seen, queries, keys, visible.xp),
-        queries=queries,
-        keys=keys,
-        xp=visible.xp,
-        device=visible.device,
-    )
+    return Visible.of_dense(visible.tile(rows, columns), visible.xp, visible.device)
 
 
 def distances(scores: Scores, rows: Index = EVERYTHING, columns: Index = EVERYTHING) -> Array:
@@ -157,10 +148,9 @@ def taken(array: Array, index: Index, axis: int) -> Array:
 
 def state_part(state: RowState, batch: Index, head: Index, rows: Index) -> RowState:
     """The state of some sequences, heads and rows."""
-    row_max, row_sum = (
-        taken(taken(taken(array, batch, 0), head, 1), rows, 2) for array in (state.row_max, state.row_sum)
+    return RowState(
+        *(taken(taken(taken(array, batch, 0), head, 1), rows, 2) for array in (state.row_max, state.row_sum))
     )
-    return RowState(row_max, row_sum)
 
 
 def _exactly(array: Array) -> Array:

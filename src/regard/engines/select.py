@@ -57,24 +57,19 @@ def eager_engine_for(array: Any) -> Engine:
 
 def _load_for_numpy() -> Engine:
     global _for_numpy
-    _for_numpy = _numpy_engine()
+    if _use_native():
+        from regard.engines import native
+
+        _for_numpy = cast(Engine, native)
+    else:
+        from regard.engines import generic
+
+        _for_numpy = cast(Engine, generic)
     return _for_numpy
 
 
 def _load_for_tensors(on_cpu: bool) -> Engine:
-    chosen = _tensor_engine(on_cpu)
-    _for_tensors[on_cpu] = chosen
-    return chosen
-
-
-def _numpy_engine() -> Engine:
-    if _use_native():
-        from regard.engines import native
-
-        return cast(Engine, native)
-    from regard.engines import generic
-
-    return cast(Engine, generic)
+    return _for_tensors.setdefault(on_cpu, _tensor_engine(on_cpu))
 
 
 def _tensor_engine(on_cpu: bool) -> Engine:

@@ -5,7 +5,8 @@ Works with `torch.autograd` and, by the rules for a further axis below, with `to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ from regard.engines import generic, torch_compile
 from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import in_forward_mode, in_transform
-from regard.engines.torch_compile import ALWAYS, INTERVALS, NAMES, OPTIONAL, Fixed, Tensors, put_together, take_apart
+from regard.engines.torch_compile import ALWAYS, NAMES, OPTIONAL, Fixed, Tensors, put_together, take_apart
 from regard.engines.torch_threads import BORROWED
+from regard.masks.visible import ENDS
 
 MASK_IS_FIXED = (None,) * (len(NAMES) - 6)  # instead of the tensors of a flattened mask
 
@@ -72,14 +74,7 @@ class Attend(torch.autograd.Function):  # type: ignore[misc]
         def flow_back(flow: Tensor) -> tuple[Tensor | None, ...]:
             with BORROWED:
                 gradients = engine_for(values).backward(scores, values, output, state, flow, optional)
-            return (
-                gradients.queries,
-                gradients.keys,
-                gradients.values,
-                gradients.bias,
-                gradients.relative,
-                gradients.sinks,
-            )
+            return gradients.named((*ALWAYS, *OPTIONAL))
 
         if torch._C._functorch.is_legacy_batchedtensor(flow):
             return None, *_for_each_flow(flow_back, flow)
@@ -169,13 +164,7 @@ class AttendTransformed(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], fixed: Fixed, *tensors: Tensor | None) -> Any:
         joined = _with_batch(info.batch_size, tensors, in_dims[1:])
-        if joined is None:
-            results = _one_by_one(
-                info.batch_size, tensors, in_dims[1:], lambda one: AttendTransformed.apply(fixed, *one)
-            )
-        else:
-            results = tuple(_apart(array, info.batch_size) for array in AttendTransformed.apply(fixed, *joined))
-        return results, (0, 0, 0)
+        return _batched(info.batch_size, tensors, in_dims[1:], joined, partial(AttendTransformed.apply, fixed))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -195,7 +184,7 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
         output, row_max, row_sum, flow = tensors[-4:]
         state = RowState(row_max, row_sum)
         gradients = engine_for(values).backward(scores, values, output, state, flow, wanted)
-        return (gradients.queries, gradients.keys, gradients.values, *(getattr(gradients, name) for name in wanted))
+        return gradients.named((*ALWAYS, *wanted))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -213,13 +202,7 @@ class BackwardFunction(torch.autograd.Function):  # type: ignore[misc]
         info: Any, in_dims: tuple[Any, ...], fixed: Fixed, wanted: tuple[str, ...], *tensors: Tensor | None
     ) -> Any:
         joined = None if wanted else _with_batch(info.batch_size, tensors, in_dims[2:])
-        if joined is None:
-            results = _one_by_one(
-                info.batch_size, tensors, in_dims[2:], lambda one: BackwardFunction.apply(fixed, wanted, *one)
-            )
-        else:
-            results = tuple(_apart(array, info.batch_size) for array in BackwardFunction.apply(fixed, wanted, *joined))
-        return results, (0,) * len(results)
+        return _batched(info.batch_size, tensors, in_dims[2:], joined, partial(BackwardFunction.apply, fixed, wanted))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -256,14 +239,14 @@ def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Te
     queries, dim = tensor_of["queries"]
     assert queries is not None
     batch = queries.shape[0] if dim != 0 else queries.shape[1]
-    intervals_differ = any(tensor_of[name][1] is not None for name in INTERVALS)
+    intervals_differ = any(tensor_of[name][1] is not None for name in ENDS)
     joined: list[Tensor | None] = []
     for name, (tensor, dim) in tensor_of.items():
         one_for_all = name in ("relative", "sinks") or (
-            name in ("bias", "mask", *INTERVALS)
+            name in ("bias", "mask", *ENDS)
             and tensor is not None
             and tensor.shape[0] == 1
-            and not (name in INTERVALS and intervals_differ)
+            and not (name in ENDS and intervals_differ)
         )
         if tensor is None or (dim is None and one_for_all):
             joined.append(tensor)
@@ -274,16 +257,19 @@ def _with_batch(size: int, tensors: Tensors, dims: tuple[int | None, ...]) -> Te
     return tuple(joined)
 
 
-def _apart(array: Tensor, size: int) -> Tensor:
-    return array.unflatten(0, (size, array.shape[0] // size))
-
-
-def _one_by_one(size: int, tensors: Tensors, dims: tuple[int | None, ...], compute: Any) -> tuple[Tensor, ...]:
-    results = []
+def _batched(
+    size: int, tensors: Tensors, dims: tuple[int | None, ...], joined: Tensors | None, compute: Callable[..., Any]
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """The results of `compute`, the vmap axis first, and where that is: in one call if the axis could be joined."""
+    if joined is not None:
+        results = tuple(array.unflatten(0, (size, array.shape[0] // size)) for array in compute(*joined))
+        return results, (0,) * len(results)
+    several = []
     for index in range(size):
-        one = (
+        of_index = (
             tensor if tensor is None or dim is None else tensor.select(dim, index)
             for tensor, dim in zip(tensors, dims, strict=True)
         )
-        results.append(compute(tuple(one)))
-    return tuple(torch.stack(arrays) for arrays in zip(*results, strict=True))
+        several.append(compute(*of_index))
+    results = tuple(torch.stack(arrays) for arrays in zip(*several, strict=True))
+    return results, (0,) * len(results)

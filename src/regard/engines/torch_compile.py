@@ -19,13 +19,12 @@ from regard.engines.interface import ROW_STATE, RowState, Scores
 from regard.engines.select import engine_for
 from regard.engines.torch_arrays import any_gradient, exact_type, tensors_of, wide
 from regard.masks import Visible
-from regard.masks.visible import Dense
+from regard.masks.visible import ENDS, Dense
 
 # `Scores` flattened into tensors and numbers, which PyTorch's transforms and compiler can handle
 
 Tensors = tuple[Tensor | None, ...]  # in the order of NAMES
-INTERVALS = ("first", "last", "second_first", "second_last")
-NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *INTERVALS, "offsets")
+NAMES = ("queries", "keys", "values", "bias", "relative", "sinks", "mask", *ENDS, "offsets")
 ALWAYS = ("queries", "keys", "values")  # always have gradients
 OPTIONAL = ("bias", "relative", "sinks")  # have them if wanted
 
@@ -51,7 +50,7 @@ def take_apart(scores: Scores, values: Tensor | None, whole: bool = False) -> tu
         rest = visible.rest
         if rest is None or rest.dense is not None:
             mask = None if rest is None else score_parts.like(rest.dense, scores.queries)
-            ends = [getattr(visible, end) for end in INTERVALS]
+            ends = [getattr(visible, end) for end in ENDS]
             ends = [None if end is None else score_parts.like(end, scores.queries) for end in ends]
         else:
             mask = score_parts.like(visible.tile(score_parts.EVERYTHING, score_parts.EVERYTHING), scores.queries)
@@ -178,7 +177,7 @@ def _all_gradients(*arguments: Any) -> tuple[Tensor, ...]:
     optional_names = tuple(name for name, want in zip(OPTIONAL, arguments[-3:], strict=True) if want)
     gradients = engine_for(values).backward(scores, values, output, RowState(row_max, row_sum), flow, optional_names)
     optional = (getattr(gradients, name) if name in optional_names else values.new_empty(0) for name in OPTIONAL)
-    return tuple(gradient.contiguous() for gradient in (gradients.queries, gradients.keys, gradients.values, *optional))
+    return tuple(gradient.contiguous() for gradient in (*gradients.named(ALWAYS), *optional))
 
 
 def _gradients_promised(*arguments: Any) -> tuple[Tensor, ...]:

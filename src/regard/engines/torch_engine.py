@@ -36,7 +36,6 @@ SCALES = 1e-30, 1e30  # beyond these, products with scores leave the range of si
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Outputs and row statistics."""
     if values is not None and not statistics and not top and _fuses(scores, values):
         return _fused_attention(scores, values), {}
     if must_record(values, *tensors_of(scores)):

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard import _core, errors
-from regard.engines import generic, native, score_parts, torch_autograd
-from regard.engines.interface import ROW_STATE, Gradients, Pool, RowState, Scores, Stage
+from regard.engines import generic, native, torch_autograd
+from regard.engines.interface import ROW_STATE, Gradients, RowState, Scores
 from regard.engines.torch_arrays import ACTIVATION, in_transform, must_record, needs_gradients, tensors_of
 from regard.engines.torch_threads import BORROWED
 from regard.masks import Visible
@@ -33,7 +33,6 @@ OWN = (Tensor, torch.nn.Parameter)  # subclasses may not hold memory
 def forward(
     scores: Scores, values: Tensor | None, statistics: Sequence[str] = (), top: int = 0
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Outputs and row statistics, in one pass."""
     if must_record(values, scores.queries, scores.keys, scores.bias, scores.relative, scores.sinks):
         return torch_autograd.forward(scores, values, statistics, top)
     if values is not None and statistics in ((), ROW_STATE) and not top and not _is_lazy(scores.visible):
@@ -108,44 +107,31 @@ def kernel_array(tensor: Tensor) -> Any:
 
 
 def backflow(scores: Scores, state: RowState, rows: Tensor) -> Tensor:
-    """Weights transposed times rows."""
     if must_record(*tensors_in(state), rows, *tensors_of(scores)):
         return generic.backflow(scores, state, rows)
     wide = rows if rows.dtype.itemsize > 2 else rows.float()  # sums over strips are rounded once
     return torch.from_numpy(native.backflow(in_numpy(scores), _state(state), view(wide))).to(rows.dtype)
 
 
-def column_sums(scores: Scores, state: RowState) -> Tensor:
-    """Column sums of the weights."""
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.column_sums(scores, state)
-    return torch.from_numpy(native.column_sums(in_numpy(scores), _state(state)))
+def _by_state(name: str) -> Any:
+    """A function of scores and row state on NumPy views, or by the generic engine while PyTorch must see it."""
+    native_function, generic_function = getattr(native, name), getattr(generic, name)
+
+    def compute(scores: Scores, state: RowState | None, *arguments: Any) -> Tensor:
+        if must_record(*tensors_in(state), *tensors_of(scores)):
+            recorded: Tensor = generic_function(scores, state, *arguments)
+            return recorded
+        return torch.from_numpy(native_function(in_numpy(scores), _state(state), *arguments))
+
+    return compute
 
 
-def pooled(scores: Scores, state: RowState, row_edges: Any, column_edges: Any, pool: Pool) -> Tensor:
-    """Sum or largest weight of every cell."""
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.pooled(scores, state, row_edges, column_edges, pool)
-    return torch.from_numpy(native.pooled(in_numpy(scores), _state(state), row_edges, column_edges, pool))
-
-
-def tile(
-    scores: Scores,
-    state: RowState | None,
-    stage: Stage,
-    rows: score_parts.Index = score_parts.EVERYTHING,
-    columns: score_parts.Index = score_parts.EVERYTHING,
-) -> Tensor:
-    """Some queries and keys of the matrix at one stage."""
-    if must_record(*tensors_in(state), *tensors_of(scores)):
-        return generic.tile(scores, state, stage, rows, columns)
-    return torch.from_numpy(native.tile(in_numpy(scores), _state(state), stage, rows, columns))
+column_sums, pooled, tile = map(_by_state, ("column_sums", "pooled", "tile"))
 
 
 def backward(
     scores: Scores, values: Tensor, output: Tensor, state: RowState, flow: Tensor, wanted: Sequence[str] = ()
 ) -> Gradients:
-    """Gradients, given `flow`, the gradient of the output."""
     if not wanted and not _is_lazy(scores.visible):
         return _gradients(scores, values, output, state, flow)
     gradients = native.wide_gradients(in_numpy(scores), view(values), view(output), _state(state), view(flow), wanted)
@@ -192,7 +178,6 @@ def linear(
     residual: Tensor | None = None,
     times: Tensor | None = None,
 ) -> Tensor:
-    """activation(x @ weightᵀ + bias) · times + residual."""
     if not _is_learned(x, weight, bias):
         return _linear(x, weight, bias, activation, residual, times)
     rows = functional.linear(x, weight, bias).to(x.dtype)  # under autocast it has another type
@@ -204,7 +189,6 @@ def linear(
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
-    """Layer norm over the last axis."""
     if not _is_learned(x, weight, bias):
         return _layer_norm(x, weight, bias, epsilon)
     return functional.layer_norm(x, weight.shape, weight, bias, epsilon)
@@ -313,15 +297,8 @@ def _visible(visible: Visible) -> Visible:
         rest = Dense(view(rest.dense), visible.queries, visible.keys, np)
     elif rest is not None:
         rest = InNumpy(rest)
-    return Visible(
-        _view(visible.first),
-        _view(visible.last),
-        _view(visible.second_first),
-        _view(visible.second_last),
-        rest,
-        queries=visible.queries,
-        keys=visible.keys,
-    )
+    ends = {name: view(end) for name, end in visible.ends()}
+    return replace(visible, **ends, rest=rest, xp=np, device=None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

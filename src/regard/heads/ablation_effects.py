@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,21 +16,20 @@ from numpy.typing import NDArray
 from regard import errors
 from regard.arrays import numpy_of
 from regard.edits.edit import silence
-from regard.edits.metrics import next_token_losses
+from regard.edits.metrics import next_token_losses, relative_change
 from regard.errors import OptionError, Unsupported
 from regard.heads.documents import TokenChunk, batches
-from regard.layers import Linear
-from regard.reading.edit import Edit
-from regard.tables import Column, Table
+from regard.heads.gates import gated_states, gates_of
+from regard.reading.edit import Edit, Head
+from regard.reading.reader import all_heads
+from regard.tables import Column, Table, omitted_rows
 
 if TYPE_CHECKING:
-    from regard.layers import Encoder
     from regard.reading.reader import Outcome, Reader
 
 AnyReader = TypeVar("AnyReader", bound="Reader")
 
 Numbers = NDArray[np.float64]
-Head = tuple[int, int]  # layer, head
 
 POINTS = 12  # of a pruning curve
 
@@ -69,17 +67,6 @@ def heads_named(names: str, model: Reader) -> list[Head]:
 def silence_named(model: AnyReader, names: str) -> AnyReader:
     """The model without heads that are named as in 2.0,3.1, and with a name that says so."""
     return model.edited(silence(*heads_named(names, model)), name=f"{model.name} without {names}")
-
-
-def _gated(block: Encoder, gates: Any) -> Encoder:
-    """The block with the output of every head multiplied by its gate, (head,)."""
-    layer = block.attention
-    if layer.w_o is None:
-        raise Unsupported("Heads are silenced in W_O, which this layer does not have.")
-    weight = layer.w_o.weight
-    size = weight.shape[1] // layer.heads
-    scaled = (weight.reshape(-1, layer.heads, size) * gates[:, None]).reshape(weight.shape)
-    return replace(block, attention=replace(layer, w_o=Linear(scaled, layer.w_o.bias)))
 
 
 class Effect(NamedTuple):
@@ -120,7 +107,9 @@ class Ablation:
         return [[self.documents[index] for index in batch] for batch in batches(self.documents)]
 
     def _outcomes(self, documents: Sequence[TokenChunk], edits: Sequence[Edit]) -> Iterator[tuple[int, Outcome]]:
-        return self.model.outcomes([one.ids.tolist() for one in documents], edits, all_logits=self.model.writes)
+        return self.model.outcomes(
+            [document.ids.tolist() for document in documents], edits, all_logits=self.model.writes
+        )
 
     def effects(self, sets: Sequence[Sequence[Head]], on_set: Callable[[int], None] | None = None) -> list[Effect]:
         """Silence each of several sets of heads; layers before the first that is changed are not computed again.
@@ -140,8 +129,7 @@ class Ablation:
                 if number < 0:
                     before, targets = last, targets + len(of_tokens)
                     continue
-                lengths = np.maximum(np.linalg.norm(before, axis=1), 1e-30)
-                moved[number] += (np.linalg.norm(last - before, axis=1) / lengths).sum(dtype=np.float64)
+                moved[number] += relative_change(last, before).sum(dtype=np.float64)
                 losses[number] += of_tokens.sum()
                 if on_set is not None:
                     on_set((group * len(chosen) + done) // len(groups))
@@ -160,7 +148,7 @@ class Ablation:
         on_head   called with the number of heads that are done
         """
         estimates = self.estimates()
-        heads = list(product(range(len(self.model.block_shapes)), range(self.model.heads)))
+        heads = all_heads(self.model)
         effects = self.effects([(head,) for head in heads], on_head)
         if estimates is None:
             return effects
@@ -182,15 +170,14 @@ class Ablation:
             tensors = self.model.transformer.to_torch()
         except Unsupported:
             return None
-        embedded = tensors.embedding.weight
-        gates = [embedded.new_ones(self.model.heads).requires_grad_() for _ in tensors.encoders]
+        assert tensors.head is not None
+        gates = gates_of(tensors)
         count = sum(len(document) - 1 for document in self.documents)
         for document in self.documents:
             if len(document) < 2:
                 continue
-            blocks = tuple(_gated(block, gate) for block, gate in zip(tensors.encoders, gates, strict=True))
-            ids = embedded.new_tensor(document.ids.tolist()).long()
-            logits = replace(tensors, encoders=blocks)(ids)[:-1].log_softmax(-1)
+            ids = tensors.embedding.weight.new_tensor(document.ids.tolist()).long()
+            logits = tensors.head(gated_states(tensors, ids, gates)[:-1]).log_softmax(-1)
             (-logits.gather(1, ids[1:, None]).sum() / count).backward()
         estimates: Numbers = np.array([-gate.grad.numpy() for gate in gates], np.float64)
         return estimates
@@ -254,8 +241,7 @@ def effect_table(
         if any(effect.estimate is not None for effect in effects):
             columns.append(Column("first order", "number", 4))
             notes.append("first order: the rise estimated from one gradient, for comparison.")
-    if rows is not None and rows < len(ranked):
-        notes.append(f"The first {rows} of {len(ranked):,}: --full shows all.")
+    notes += omitted_rows(rows, len(ranked))
     shown = tuple(row[: len(columns)] for row in cells)
     return Table(f"Effect of silencing {what} of {model}", tuple(columns), shown, tuple(notes))
 

@@ -48,8 +48,13 @@ def matrices(layer: MultiHead) -> HeadMatrices:
     size = values.shape[1]
     outputs: Any = np.broadcast_to(np.eye(size), (layer.heads, size, size))
     if layer.w_o is not None:
-        outputs = np.asarray(layer.w_o.weight, np.float64).reshape(-1, layer.heads, size).transpose(1, 2, 0)
+        outputs = output_matrices(np.asarray(layer.w_o.weight, np.float64), layer.heads)
     return HeadMatrices(queries, np.repeat(keys, shared, 0), np.repeat(values, shared, 0), outputs)
+
+
+def output_matrices(w_o: NDArray[Any], heads: int) -> NDArray[Any]:
+    """The rows of W_O that belong to each head, (head, value_dim, width), of a weight (width, head · value_dim)."""
+    return w_o.reshape(len(w_o), heads, -1).transpose(1, 2, 0)
 
 
 def of_layer(layer: MultiHead) -> Ranks:

@@ -104,14 +104,14 @@ def texts_of_files(paths: Sequence[str | os.PathLike[str]], field: str = FIELD) 
     """All texts of some files and folders; a file that cannot be read, or not to its end, is refused."""
     corpus = open_corpus(paths, field=field)
     problems = [f"{path}: {reason}" for path, reason in corpus.unreadable]
-    found: list[str] = []
+    all_texts: list[str] = []
     for unit in corpus.units:
         for part in texts(corpus, unit):
-            found += part.texts
+            all_texts += part.texts
             problems += [f"{corpus.files[unit.file].path}: {part.problem}"] if part.problem else []
     if problems:
         raise OptionError(f"The corpus cannot be read whole: {'; '.join(problems[:5])}.")
-    return found
+    return all_texts
 
 
 def unit_size(total: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.arrays import Array
+from regard.arrays import Array, chunks
 from regard.attention import Attention
 from regard.engines.interface import ROW_STATE, RowState
 from regard.engines.select import engine_for
@@ -48,7 +48,9 @@ class EqualLengths:
     def of(cls, documents: tuple[TokenChunk, ...], indices: tuple[int, ...]) -> EqualLengths:
         """The documents at some indices of a batch."""
         names = ("ids", "word", "content", "special", "punctuation")
-        return cls(documents, indices, *(np.stack([getattr(one, name) for one in documents]) for name in names))
+        return cls(
+            documents, indices, *(np.stack([getattr(document, name) for document in documents]) for name in names)
+        )
 
     @cached_property
     def flags(self) -> NDArray[np.uint8]:
@@ -126,13 +128,11 @@ class LayerGroup:
         documents = max(1, TILE // (heads * queries * keys))
         rows = queries if documents > 1 else max(1, min(queries, TILE // (heads * keys)))
         engine = engine_for(self.attention.queries)
-        for first in range(0, count, documents):
-            chosen = slice(first, min(first + documents, count))
+        for chosen in chunks(count, documents):
             scores = self.attention.select(batch=chosen).scores
             statistics = engine.forward(scores, None, ("entropy", "distance", *ROW_STATE))[1]
             state = RowState.of(statistics)
-            for row in range(0, queries, rows):
-                some = slice(row, min(row + rows, queries))
+            for some in chunks(queries, rows):
                 weights = engine.tile(scores, state[:, :, some], "weight", some)
                 entropy, distance = (statistics[name][:, :, some] for name in ("entropy", "distance"))
                 yield Tile(chosen, some, weights, entropy, distance)

@@ -27,8 +27,8 @@ from regard.models import store
 from regard.models.files import Checkpoint, open_checkpoint
 from regard.models.files.checkpoint import INDEX, ONE
 from regard.models.files.safetensors_file import FLOATS, SIZES, StoredTensors
+from regard.reading.edit import Head
 
-Head = tuple[int, int]  # layer, head
 Array = NDArray[Any]
 
 HEADS = ("num_attention_heads", "n_head", "n_heads")
@@ -166,18 +166,18 @@ class _Attention:
     def of(cls, checkpoint: Checkpoint, name: str) -> _Attention:
         config, weights = checkpoint.config, checkpoint.weights
         family = str(config.get("model_type", checkpoint.architecture))
-        found = [
+        projections = [
             (int(match[1]), tensor, axis)
             for tensor in sorted(weights.names)
             for ending, axis in OUTPUTS.items()
             if (match := re.search(rf"(\d+)\.{re.escape(ending)}\.weight$", tensor))
         ]
-        outputs = {layer: tensor for layer, tensor, _ in found}
-        if not found or sorted(layer for layer, _, _ in found) != list(range(len(found))):
-            known = f"Known are the output projections {', '.join(OUTPUTS)} of one stack of layers."
-            raise errors.unsupported(f"Pruning {name}, a {family},", known)
+        outputs = {layer: tensor for layer, tensor, _ in projections}
+        if not projections or sorted(layer for layer, _, _ in projections) != list(range(len(projections))):
+            supported = f"Known are the output projections {', '.join(OUTPUTS)} of one stack of layers."
+            raise errors.unsupported(f"Pruning {name}, a {family},", supported)
         heads = next((config[key] for key in HEADS if validate.is_integer(config.get(key))), 0)
-        axis, shape = found[0][2], weights.shape(found[0][1])
+        axis, shape = projections[0][2], weights.shape(projections[0][1])
         sizes = {weights.shape(tensor) for tensor in outputs.values()}
         if len(sizes) > 1 or heads < 1 or len(shape) != 2 or shape[axis] % heads:
             raise errors.unsupported(
@@ -185,7 +185,7 @@ class _Attention:
             )
         head_dim, key_heads = shape[axis] // heads, heads
         of_heads = {tensor: LLAMA.fullmatch(tensor) for tensor in weights.names if ".self_attn." in tensor}
-        parts = {tensor: (int(one[1]), one[2], one[3]) for tensor, one in of_heads.items() if one and one[2]}
+        parts = {tensor: (int(name[1]), name[2], name[3]) for tensor, name in of_heads.items() if name and name[2]}
         if family not in RESIZABLE or config.get("per_layer_config") or None in of_heads.values():
             parts = {}
         else:
@@ -249,8 +249,8 @@ def _resized(attention: _Attention, layout: _Layout) -> Change:
         if not letter or (letter == "o" and kind == "bias"):
             return tensor
         of_keys, of_heads = zip(*layout.groups[layer], strict=True)
-        places = of_keys if letter in "kv" else [head for some in of_heads for head in some]
-        return _taken(tensor, places, attention.head_dim, 1 if letter == "o" else 0)
+        sources = of_keys if letter in "kv" else [head for some in of_heads for head in some]
+        return _taken(tensor, sources, attention.head_dim, 1 if letter == "o" else 0)
 
     return change
 
@@ -263,18 +263,19 @@ def _zeroed(attention: _Attention, heads: Iterable[Head]) -> Change:
     def change(name: str, tensor: Array) -> Array:
         if name not in by_name:
             return tensor
-        places = [None if head in by_name[name] else head for head in range(attention.heads)]
-        return _taken(tensor, places, attention.head_dim, attention.axis)
+        sources = [None if head in by_name[name] else head for head in range(attention.heads)]
+        return _taken(tensor, sources, attention.head_dim, attention.axis)
 
     return change
 
 
-def _taken(tensor: Array, places: Sequence[int | None], size: int, axis: int) -> Array:
+def _taken(tensor: Array, sources: Sequence[int | None], size: int, axis: int) -> Array:
     """Slices of so many numbers along an axis; zeros for None."""
     slices = np.moveaxis(tensor, axis, 0).reshape(-1, size, *np.delete(tensor.shape, axis))
-    there = [place for place in places if place is not None]
-    taken = np.zeros((len(places), *slices.shape[1:]), tensor.dtype)
-    taken[[place is not None for place in places]] = slices[there]
+    taken = np.zeros((len(sources), *slices.shape[1:]), tensor.dtype)
+    for index, source in enumerate(sources):
+        if source is not None:
+            taken[index] = slices[source]
     return np.ascontiguousarray(np.moveaxis(taken.reshape(-1, *slices.shape[2:]), 0, axis))
 
 

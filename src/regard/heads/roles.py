@@ -22,11 +22,7 @@ from regard import validate
 from regard.arrays import numpy_of
 from regard.errors import OptionError
 from regard.heads.patterns import NONE, Label, describe_labels
-from regard.heads.treebank_relations import (
-    NAMED,
-    best_by_relation,
-    swap_to_head,
-)
+from regard.heads.treebank_relations import NAMED, best_by_relation, swap_to_head
 from regard.tables import printed_number
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import gram_lengths
 from regard.engines.select import native_engine
+from regard.heads.circuits import output_matrices
 from regard.heads.documents import TokenChunk, batches
 from regard.heads.observation import EqualLengths, LayerGroup, Tile, observe
 from regard.heads.sums import FIELDS, Sums
@@ -225,7 +227,7 @@ def output_grams(shape: BlockShape) -> NDArray[Any]:
     size = shape.value_dim
     if shape.w_o is None:
         return np.broadcast_to(np.eye(size, dtype=np.float32), (shape.heads, size, size))
-    columns = np.asarray(shape.w_o).reshape(-1, shape.heads, size).transpose(1, 2, 0)  # (head, value_dim, width)
+    columns = output_matrices(np.asarray(shape.w_o), shape.heads)
     grams: NDArray[Any] = np.matmul(columns, columns.swapaxes(1, 2))
     return grams
 
@@ -236,9 +238,7 @@ def _lengths(vectors: Any, grams: NDArray[Any]) -> NDArray[Any]:
     if native is not None and vectors.dtype == grams.dtype == np.float32 and vectors.strides[2] == vectors.itemsize:
         of_native: NDArray[Any] = native.vector_lengths(vectors, grams)
         return of_native
-    of_heads = np.repeat(vectors, len(grams) // len(vectors), axis=0)
-    squares = np.einsum("hts,hts->ht", np.matmul(of_heads, grams), of_heads)
-    lengths: NDArray[Any] = np.sqrt(np.maximum(squares, 0))
+    lengths: NDArray[Any] = gram_lengths(np.repeat(vectors, len(grams) // len(vectors), axis=0), grams)
     return lengths
 
 

@@ -273,5 +273,5 @@ def _top(heads: NDArray[np.int64], first: int, last: int) -> int:
 
 def _refers(enhanced: str, count: int) -> int:
     """The antecedent of a relative pronoun: the relation *ref* of the enhanced graph."""
-    found = re.search(r"(?:^|\|)(\d{1,7}):ref(?:\||$)", enhanced, re.ASCII)
-    return int(found[1]) - 1 if found and 1 <= int(found[1]) <= count else -1
+    reference = re.search(r"(?:^|\|)(\d{1,7}):ref(?:\||$)", enhanced, re.ASCII)
+    return int(reference[1]) - 1 if reference and 1 <= int(reference[1]) <= count else -1

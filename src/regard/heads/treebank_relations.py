@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import chunks
 from regard.edits.edit import SilenceEdit
 from regard.heads.documents import TokenChunk, batches, cut
 from regard.heads.observation import observe
@@ -159,8 +160,8 @@ class Predictions:
             queries = np.flatnonzero(np.diff(word, prepend=-1))  # a query with two right partners counts once
             by_offset = (word - self.first[self.sentence[word]])[:, None] + np.array(OFFSETS)
             heads, offsets = (
-                np.logical_or.reduceat(found == partner[:, None], queries, axis=0)
-                for found in (self.partner[word], by_offset)
+                np.logical_or.reduceat(choices == partner[:, None], queries, axis=0)
+                for choices in (self.partner[word], by_offset)
             )
             hits[key] = RelationHits(self.sentence[word[queries]], heads, offsets, len(word) / pairs[key[0]])
         return hits
@@ -499,8 +500,7 @@ def bootstrap(sentence: Integers, values: NDArray[Any], sentences: int) -> list[
     of_sentence = np.stack([np.bincount(sentence, column, sentences) for column in columns.T], axis=1)
     drawn = _resamples(sentences)
     sums = np.zeros((len(drawn), columns.shape[1]))
-    for first in range(0, sentences, BLOCK):
-        block = slice(first, first + BLOCK)
+    for block in chunks(sentences, BLOCK):
         sums += drawn[:, block].astype(np.float64) @ of_sentence[block]
     means = sums[:, 1:] / np.maximum(sums[:, :1], 1)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)

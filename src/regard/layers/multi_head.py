@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -118,13 +120,7 @@ class MultiHead(Layer):
         return self.concatenate(seen.attention @ seen.values), seen
 
     def attention(
-        self,
-        x: Any,
-        context: Any = None,
-        *,
-        mask: Mask | None = None,
-        offset: Any = None,
-        cache: Cache | None = None,
+        self, x: Any, context: Any = None, *, mask: Mask | None = None, offset: Any = None, cache: Cache | None = None
     ) -> LayerAttention:
         """The lazy matrix, (…, head, query, key), and the values, (…, key head, key, value_dim)."""
         before = 0 if cache is None else len(cache)
@@ -207,10 +203,7 @@ class MultiHead(Layer):
         masks = [causal()] if self.causal else []
         masks += [window(self.window)] if self.window is not None else []
         masks += [more] if more is not None else []
-        together: Mask | None = None
-        for mask in masks:
-            together = mask if together is None else together & mask
-        return together
+        return reduce(and_, masks) if masks else None
 
     def split(self, x: Array, heads: int | None = None) -> Array:
         """(…, token, head · head_dim) → (…, head, token, head_dim), a view."""

@@ -47,8 +47,7 @@ class LayerNorm(Layer):
     @classmethod
     def from_torch(cls, module: Any) -> Self:
         """The weights of an `nn.LayerNorm` over the last axis, shared."""
-        if len(module.normalized_shape) != 1 or module.weight is None:
-            raise errors.unsupported("An nn.LayerNorm over several axes or without weights", "Norm the last axis.")
+        _check_module(module)
         return cls(module.weight, module.bias, module.eps)
 
 
@@ -81,12 +80,17 @@ class RMSNorm(Layer):
     @classmethod
     def from_torch(cls, module: Any) -> Self:
         """The weights of an `nn.RMSNorm` over the last axis, shared."""
-        if len(module.normalized_shape) != 1 or module.weight is None:
-            raise errors.unsupported("An nn.RMSNorm over several axes or without weights", "Norm the last axis.")
+        _check_module(module)
         return cls(module.weight, float(np.finfo(np.float32).eps) if module.eps is None else module.eps)
 
 
 Norm = LayerNorm | RMSNorm
+
+
+def _check_module(module: Any) -> None:
+    if len(module.normalized_shape) != 1 or module.weight is None:
+        kind = type(module).__name__
+        raise errors.unsupported(f"An nn.{kind} over several axes or without weights", "Norm the last axis.")
 
 
 def _check_vectors(weight: Array, bias: Array | None) -> None:

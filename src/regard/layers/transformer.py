@@ -26,8 +26,8 @@ Positions = Literal["sinusoidal", "learned", "rotary", "alibi"]
 class ForwardPass(NamedTuple):
     """The result and all intermediate states of a forward pass.
 
-    >>> found = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2).run([1, 2, 3])
-    >>> found.result.shape, len(found.states), len(found.seen)
+    >>> forward = Transformer.seeded(vocabulary=11, width=12, heads=3, encoders=2).run([1, 2, 3])
+    >>> forward.result.shape, len(forward.states), len(forward.seen)
     ((3, 12), 3, 2)
     """
 

@@ -321,7 +321,6 @@ def _placed(mask: Mask, queries: int, keys: int, batch: int, heads: int, offset:
 @lru_cache(maxsize=64)
 def _cached(mask: Mask, queries: int, keys: int, offset: int) -> Visible:
     visible = _placed(mask, queries, keys, 1, 1, offset, np, None)
-    for end in (visible.first, visible.last, visible.second_first, visible.second_last):
-        if end is not None:
-            end.flags.writeable = False  # shared between callers
+    for _, end in visible.ends():
+        end.flags.writeable = False  # shared between callers
     return visible

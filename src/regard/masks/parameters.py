@@ -71,14 +71,14 @@ def packed_ids(ids: Any, lengths: Any, offsets: Any) -> Any:
     """The document of each position, from the lengths of documents that follow each other, or from where they begin."""
     if ids is not None or (lengths is not None and offsets is not None):
         raise errors.OptionError("Documents are given twice.\nGive one of `ids`, `lengths` and `offsets`.")
-    name, given = ("lengths", lengths) if offsets is None else ("offsets", offsets)
-    each = given.tolist() if hasattr(given, "tolist") else given
+    name, ends = ("lengths", lengths) if offsets is None else ("offsets", offsets)
+    each = ends.tolist() if hasattr(ends, "tolist") else ends
     if not isinstance(each, (list, tuple)):
-        raise errors.option(name, given, "integers, one per document")
+        raise errors.option(name, ends, "integers, one per document")
     counts = [validate.integer(name, number, 0) for number in each]
     if offsets is not None:
         if not counts or counts[0] != 0 or counts != sorted(counts):
-            raise errors.option(name, given, "integers that begin with 0 and do not fall", "Give cumulative lengths.")
+            raise errors.option(name, ends, "integers that begin with 0 and do not fall", "Give cumulative lengths.")
         counts = np.diff(counts).tolist()
     return np.repeat(np.arange(len(counts)), counts)
 

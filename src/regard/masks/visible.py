@@ -77,6 +77,12 @@ class Visible:
     xp: Any = np
     device: Any = None
 
+    @classmethod
+    def of_dense(cls, seen: Array, xp: Any = np, device: Any = None) -> Visible:
+        """A mask that is an array of booleans, (batch or 1, head or 1, query, key)."""
+        queries, keys = seen.shape[2:]
+        return cls(rest=Dense(seen, queries, keys, xp), queries=queries, keys=keys, xp=xp, device=device)
+
     @property
     def dense(self) -> Array | None:
         """The mask as an array, if it was given as one and has no intervals."""

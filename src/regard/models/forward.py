@@ -30,6 +30,11 @@ class TokenSpan(NamedTuple):
     stop: int
     length: int  # of each text
 
+    @property
+    def tokens(self) -> slice:
+        """All of them, as an index."""
+        return slice(self.start, self.stop)
+
 
 @dataclass(frozen=True, eq=False)
 class Packed:
@@ -39,7 +44,7 @@ class Packed:
     positions: Array  # (token,): each within its text
     lengths: Array  # (token,): of the text of each token
     groups: tuple[TokenSpan, ...]  # texts of equal length
-    places: tuple[TokenSpan, ...]  # of each text, in the order given
+    spans: tuple[TokenSpan, ...]  # of each text, in the order given
 
 
 def packed(texts: Sequence[Sequence[int]]) -> Packed:
@@ -49,17 +54,17 @@ def packed(texts: Sequence[Sequence[int]]) -> Packed:
     [4, 5, 1, 2, 7, 8, 9]
     """
     order = sorted(range(len(texts)), key=lambda text: len(texts[text]))
-    groups, text_places, start = [], {}, 0
+    groups, spans, start = [], {}, 0
     for length, of_one_length in groupby(order, key=lambda text: len(texts[text])):
         first = start
         for text in of_one_length:
-            text_places[text] = TokenSpan(start, start + length, length)
+            spans[text] = TokenSpan(start, start + length, length)
             start += length
         groups.append(TokenSpan(first, start, length))
     ids = np.fromiter((number for text in order for number in texts[text]), np.int64, start)
     positions = np.concatenate([np.arange(len(texts[text])) for text in order])
     lengths = np.repeat([len(texts[text]) for text in order], [len(texts[text]) for text in order])
-    return Packed(ids, positions, lengths, tuple(groups), tuple(text_places[text] for text in range(len(texts))))
+    return Packed(ids, positions, lengths, tuple(groups), tuple(spans[text] for text in range(len(texts))))
 
 
 class PackedHeads(NamedTuple):
@@ -75,23 +80,22 @@ class PackedHeads(NamedTuple):
 class LayerRun(NamedTuple):
     """What one block computed for all texts."""
 
-    given: Array  # (token, width): its input
+    before: Array  # (token, width): its input
     result: Any  # (token, width)
     outputs: Array  # (token, head · head_dim): the outputs of all heads, concatenated
     heads: PackedHeads
 
-    def seen(self, layer: MultiHead, place: TokenSpan) -> LayerAttention:
+    def seen(self, layer: MultiHead, span: TokenSpan) -> LayerAttention:
         """The attention of one text: views of the arrays of all texts."""
-        tokens = slice(place.start, place.stop)
-        heads = self.heads
-        mask = None if heads.hidden is None else heads.hidden(place.start, place.length)
-        attention = None if mask is not None else heads.attentions.get(place)
+        heads, tokens = self.heads, span.tokens
+        mask = None if heads.hidden is None else heads.hidden(span.start, span.length)
+        attention = None if mask is not None else heads.attentions.get(span)
         attention = attention or layer.look(heads.queries[:, tokens], heads.keys[:, tokens], mask=mask)
         return LayerAttention(attention, heads.values[:, tokens])
 
-    def outputs_of(self, layer: MultiHead, place: TokenSpan) -> Array:
+    def outputs_of(self, layer: MultiHead, span: TokenSpan) -> Array:
         """The outputs of the heads for one text, (head, token, head_dim)."""
-        return layer.split(self.outputs[place.start : place.stop])
+        return layer.split(self.outputs[span.tokens])
 
 
 def run(
@@ -138,9 +142,8 @@ def _rows_of_positions(model: Transformer, texts: Packed) -> Array:
     if not isinstance(model.positions, Learned) or model.positions.padding is None:
         return texts.positions
     rows = np.empty_like(texts.positions)
-    for text_place in texts.places:
-        tokens = slice(text_place.start, text_place.stop)
-        rows[tokens] = model.positions.positions(texts.ids[tokens])
+    for span in texts.spans:
+        rows[span.tokens] = model.positions.positions(texts.ids[span.tokens])
     return rows
 
 
@@ -157,7 +160,7 @@ def attend_packed(
         attentions: dict[TokenSpan, Attention] = {}
         rows = []
         for group in groups:
-            tokens = slice(group.start, group.stop)
+            tokens = group.tokens
             if group.stop - group.start == group.length >= LONG:  # kept for the reading, with its row state
                 attentions[group] = layer.look(queries[:, tokens], keys[:, tokens])
                 rows.append(layer.concatenate(attentions[group] @ values[:, tokens]))

@@ -118,7 +118,7 @@ class Generation:
         self.ids = list(ids)
         capacity = len(ids) + tokens
         steps = list(run(transformer, packed([ids]), edit=edit))
-        self.embedded = _with_capacity(steps[0].given, capacity, 0)
+        self.embedded = _with_capacity(steps[0].before, capacity, 0)
         self.last = steps[-1].result[-1:]
         self.caches = [LayerCache.after(step, capacity) for step in steps]
 

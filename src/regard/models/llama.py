@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from regard.arrays import Array
-from regard.errors import Unsupported, unsupported
+from regard.errors import unsupported
 from regard.layers import Embedding, Encoder, FeedForward, MultiHead, Rotary, Transformer
 from regard.models.files import Checkpoint
 from regard.models.settings import REFUSED, Settings
@@ -210,7 +210,10 @@ def rotary(settings: Settings, head_dim: int, longest: int) -> Rotary:
     if kind == "default":  # in these architectures, transformers rotates whole heads here whatever the factor says
         return Rotary(head_dim, theta)
     if kind != "proportional" and int(head_dim * share) != head_dim:
-        raise _partial(kind, share, settings)
+        raise unsupported(
+            f"Rotary positions of type {kind!r} for {share:g} of each head in {settings.path}",
+            "transformers cannot compute this combination either: check the settings.",
+        )
     frequencies = theta ** (-2.0 * np.arange(head_dim // 2) / head_dim)
     if kind == "dynamic":  # changes the base only beyond `longest`, which is not read
         scaling.number("factor", least=1.0, above=False)
@@ -221,7 +224,8 @@ def rotary(settings: Settings, head_dim: int, longest: int) -> Rotary:
         rotated = int(share * head_dim // 2)
         frequencies[rotated:] = 0.0
         return _scaled(head_dim, theta, frequencies / scaling.number("factor", 1.0, least=1.0, above=False))
-    original = _original_length(scaling, settings, longest)
+    original_length = "original_max_position_embeddings"  # that it was first trained on; outside, it takes precedence
+    original = (settings if original_length in settings else scaling).integer(original_length, longest)
     if kind == "llama3":
         return _scaled(head_dim, theta, _llama3(frequencies, scaling, original))
     if kind == "yarn":
@@ -235,20 +239,6 @@ def _share(scaling: Settings, settings: Settings) -> float:
     if share > 1:
         raise settings.fault(f"its setting 'partial_rotary_factor' is {share:g}; expected a number up to 1")
     return share
-
-
-def _partial(kind: str, share: float, settings: Settings) -> Unsupported:
-    return unsupported(
-        f"Rotary positions of type {kind!r} for {share:g} of each head in {settings.path}",
-        "transformers cannot compute this combination either: check the settings.",
-    )
-
-
-def _original_length(scaling: Settings, settings: Settings, longest: int) -> int:
-    """The length the model was first trained on; a value outside the RoPE parameters takes precedence."""
-    name = "original_max_position_embeddings"
-    length: int = (settings if name in settings else scaling).integer(name, longest)
-    return length
 
 
 def _scaled(head_dim: int, theta: float, frequencies: Array) -> Rotary:

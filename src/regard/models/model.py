@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from regard import errors, validate
-from regard.arrays import Array, unit_length
+from regard.arrays import Array, chunks, unit_length
 from regard.edits.layer_edits import RunEdits
 from regard.edits.texts import TextSpan, check_tokens
 from regard.layers import Encoder, Learned, Transformer
@@ -25,13 +25,23 @@ from regard.models.forward import Packed, packed, run
 from regard.models.generate import Generation, Sampling, TextStream, check_rotary, stop_texts
 from regard.models.outcomes import outcomes
 from regard.models.regular_file import object_in
-from regard.models.residual import stream_of
 from regard.models.settings import FAMILIES, Kind
 from regard.models.tokens import Tokeniser
 from regard.reading import Reading, Token
 from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
-from regard.reading.reader import BlockShape, Encoded, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
-from regard.reading.residual import ResidualStream
+from regard.reading.reader import (
+    BlockShape,
+    Encoded,
+    LayerHeads,
+    Observed,
+    OnLayer,
+    Outcome,
+    Reader,
+    Task,
+    check_can,
+    edits_with,
+)
+from regard.reading.residual_stream import BlockWrites, ResidualStream
 from regard.reading.words import Word, words_of
 
 NO_WRITING = "It is bidirectional, or has no language-model head: use a causal model such as smollm2."
@@ -219,12 +229,12 @@ class Model:
         >>> model("minilm").read("The cat sat", edit=silence((5, 2)))
         Reading(The cat sat; 5 tokens, 6 layers × 12 heads, minilm with silence((5, 2)))
         """
-        depth = self._depth(layers)
+        count, parts = len(self.blocks), edits_with(self, edit)
+        depth = count if layers is None else validate.integer("layers", layers, 1, count)
         texts = texts_of(text)
         encoded = self._encoded(texts)
-        together = packed([one.ids for one in encoded])
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        edits = self._run_edits(parts, [one.ids for one in encoded], together, texts) if parts else None
+        together = packed([tokens.ids for tokens in encoded])
+        edits = self._run_edits(parts, [tokens.ids for tokens in encoded], together, texts) if parts else None
         if edits is not None:
             check_tokens(edits_of(edit), edits.texts)
         steps = []
@@ -234,15 +244,14 @@ class Model:
                 advance(len(steps)) if on_layer is None else on_layer(len(steps), depth)
         layers_of = [block.attention for block in self.blocks[:depth]]
         readings = []
-        for one, its, place in zip(texts, encoded, together.places, strict=True):
-            tokens = slice(place.start, place.stop)
+        for typed, tokens, span in zip(texts, encoded, together.spans, strict=True):
             readings.append(
                 Reading(
-                    one,
-                    tokens_of(its),
-                    tuple(step.seen(layer, place) for step, layer in zip(steps, layers_of, strict=True)),
-                    tuple(step.outputs_of(layer, place) for step, layer in zip(steps, layers_of, strict=True)),
-                    (steps[0].given[tokens], *(step.result[tokens] for step in steps)),
+                    typed,
+                    tokens_of(tokens),
+                    tuple(step.seen(layer, span) for step, layer in zip(steps, layers_of, strict=True)),
+                    tuple(step.outputs_of(layer, span) for step, layer in zip(steps, layers_of, strict=True)),
+                    (steps[0].before[span.tokens], *(step.result[span.tokens] for step in steps)),
                     self.blocks[:depth],
                     edited_name(self.name, parts),
                     reader=self,
@@ -258,7 +267,10 @@ class Model:
         >>> len(stream.blocks), stream.blocks[0].fed_forward.shape
         (30, (3, 576))
         """
-        return stream_of(self.transformer, self.read(text))
+        reading = self.read(text)
+        of_blocks = zip(self.blocks, reading.states, reading.outputs, strict=False)  # the last state enters no block
+        writes = tuple(BlockWrites.of(*of_block) for of_block in of_blocks)
+        return ResidualStream(reading, writes, self.transformer.norm, self.transformer.head)
 
     def edited(self, edit: EditArgument, *, name: str | None = None) -> Model:
         """The same model with an intervention that holds for everything it reads.
@@ -267,9 +279,7 @@ class Model:
         >>> model("minilm").edited(silence((5, 2))).embed("The cat sat").shape
         (384,)
         """
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([block.attention.heads for block in self.blocks], self.name)
+        parts = edits_with(self, edit)
         return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
 
     def _run_edits(
@@ -279,15 +289,13 @@ class Model:
         together: Packed,
         texts: Sequence[str] | None = None,
     ) -> RunEdits:
-        """Edits of a run over packed texts; heads and layers that do not exist are refused."""
-        for part in parts:
-            part.check([block.attention.heads for block in self.blocks], self.name)
+        """Edits of a run over packed texts."""
         spans = tuple(
             TextSpan(
-                index, 0, text_place.start, text_place.length,
+                index, 0, span.start, span.length,
                 partial(self._words, of_text, None if texts is None else texts[index]),
             )
-            for index, (of_text, text_place) in enumerate(zip(ids, together.places, strict=True))
+            for index, (of_text, span) in enumerate(zip(ids, together.spans, strict=True))
         )  # fmt: skip
         return RunEdits(parts, spans)
 
@@ -313,6 +321,8 @@ class Model:
         ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]
         for of_text in ids:
             check_length(self.name, self.longest, len(of_text))
+        for edit in edits:
+            edits_with(self, edit)
         together, mine = packed(ids), edits_of(self.edit)
         typed = [text for text in texts if isinstance(text, str)]
         words = typed if len(typed) == len(texts) else None  # otherwise words are spelled by their tokens
@@ -334,13 +344,13 @@ class Model:
         """
         together = packed(texts)
         edits = None if self.edit is None else self._run_edits(self.edit.parts, texts, together)
-        index_at = {text_place.start: index for index, text_place in enumerate(together.places)}
+        index_at = {span.start: index for index, span in enumerate(together.spans)}
         for layer, step in enumerate(run(self.transformer, together, layers, only_heads=True, edit=edits)):
             multi_head, values = self.blocks[layer].attention, step.heads.values
             outputs = step.outputs.reshape(len(step.outputs), multi_head.heads, values.shape[-1])
             of_layer = LayerHeads(layer, values, outputs)
             for group in together.groups:
-                tokens, length = slice(group.start, group.stop), group.length
+                tokens, length = group.tokens, group.length
                 queries, keys = (
                     part[:, tokens].reshape(len(part), -1, length, part.shape[-1]).swapaxes(0, 1)
                     for part in (step.heads.queries, step.heads.keys)
@@ -385,15 +395,15 @@ class Model:
             check_length(self.name, self.longest, len(of_text))
         order = sorted(range(len(ids)), key=lambda text: len(ids[text]))  # texts of equal length are one batch
         vectors = np.empty((len(ids), self.width), np.float32)
-        for start in range(0, len(order), batch):
-            some = order[start : start + batch]
+        for of_batch in chunks(len(order), batch):
+            some = order[of_batch]
             together = packed([ids[text] for text in some])
             edits = (
                 None if self.edit is None else self._run_edits(self.edit.parts, [ids[text] for text in some], together)
             )
             (last,) = deque(run(self.transformer, together, edit=edits), maxlen=1)
             x = last.result if self.transformer.norm is None else self.transformer.norm(last.result)
-            vectors[some] = np.stack([x[place.start : place.stop].mean(axis=0) for place in together.places])
+            vectors[some] = np.stack([x[span.tokens].mean(axis=0) for span in together.spans])
         vectors = unit_length(vectors) if normalise else vectors
         return vectors[0] if isinstance(texts, str) else vectors
 
@@ -432,7 +442,7 @@ class Model:
         count = len(encoded.ids)
         check_length(self.name, self.longest, count, tokens)
         check_rotary(self.transformer, self.name, count, tokens)
-        parts = (*edits_of(self.edit), *edits_of(edit))
+        parts = edits_with(self, edit)
         edits = self._run_edits(parts, [encoded.ids], packed([encoded.ids]), [prompt]) if parts else None
         generation = Generation(self.transformer, encoded.ids, tokens, edits)
         stream = TextStream(self.tokeniser, stops, on_token)
@@ -498,12 +508,6 @@ class Model:
         for encoded in encodings:
             check_length(self.name, self.longest, len(encoded.ids))
         return encodings
-
-    def _depth(self, layers: int | None) -> int:
-        count = len(self.blocks)
-        if layers is None:
-            return count
-        return validate.integer("layers", layers, 1, count)
 
 
 _READER: type[Reader] = Model  # for mypy

@@ -43,7 +43,7 @@ def outcomes(
             by_layer.setdefault(layer, []).append(index)
             continue
         first = min(edit.layers) if edit.layers else 0
-        states = None if not first else steps[first].given
+        states = None if not first else steps[first].before
         for step in run(transformer, together, first=first, states=states, edit=all_edits[index]):
             last = step.result
         yield index, _outcome(transformer, together, ids, last)
@@ -72,7 +72,7 @@ def _after(
     for copy, edit in enumerate(edits):
         rows = slice(copy * tokens, (copy + 1) * tokens)
         edit_packed(block.attention, step.heads, outputs[rows], together.groups, layer, edit)
-    x = np.tile(step.given, (count, 1))
+    x = np.tile(step.before, (count, 1))
     last: Any = result_of(block.observe(x, attend=lambda _layer, _x: Heads(outputs, None)))
     for later in run(transformer, _copies(together, count), first=layer + 1, states=last):
         last = later.result
@@ -93,7 +93,7 @@ def _copies(together: Packed, count: int) -> Packed:
 
 def _outcome(transformer: Transformer, together: Packed, ids: Sequence[Sequence[int]], last: Array) -> Outcome:
     states = last if transformer.norm is None else transformer.norm(last)
-    of_texts = tuple(states[text_place.start : text_place.stop] for text_place in together.places)
+    of_texts = tuple(states[span.tokens] for span in together.spans)
     head = transformer.head
     if head is None or not transformer.encoders[0].attention.causal:
         return Outcome(tuple(ids), of_texts, None)

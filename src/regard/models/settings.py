@@ -99,7 +99,11 @@ class Settings:
 
     def numbers(self, name: str, count: int) -> list[float]:
         """A list of `count` positive numbers."""
-        return [float(number) for number in self._list(name, REQUIRED, count, "positive numbers", _is_positive)]
+
+        def fits(value: Any) -> bool:
+            return type(value) in (int, float) and 0 < value < 1e300
+
+        return [float(number) for number in self._list(name, REQUIRED, count, "positive numbers", fits)]
 
     def _list(self, name: str, default: Any, count: int, what: str, fits: Callable[[Any], bool]) -> Any:
         null = REFUSED if default is REQUIRED else default
@@ -135,10 +139,6 @@ class Settings:
         if not fits(value):
             raise self.fault(f"its setting '{self.within}{name}' is {_shown(value)}; expected {expected}")
         return value
-
-
-def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < 1e300
 
 
 def _shown(value: Any) -> str:

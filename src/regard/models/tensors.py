@@ -60,10 +60,10 @@ class Tensors:
         self.taken.add(self.prefix + name)
         return self.checkpoint.tensor(self.prefix + name, *shape)
 
-    def bias(self, name: str, outputs: int, wanted: bool | None) -> Array | None:
+    def bias(self, name: str, outputs: int, required: bool | None) -> Array | None:
         """The bias of a linear map: required (True), ignored (False), or used where there is one (None)."""
-        wanted = self.has(f"{name}.bias") if wanted is None else wanted
-        return self.take(f"{name}.bias", outputs) if wanted else None
+        is_used = self.has(f"{name}.bias") if required is None else required
+        return self.take(f"{name}.bias", outputs) if is_used else None
 
     def linear(self, name: str, outputs: int, inputs: int, bias: bool | None = True) -> Linear:
         """A linear map."""

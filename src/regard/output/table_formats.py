@@ -17,7 +17,7 @@ from regard import arrays
 from regard.output.characters import printable
 from regard.tables import Column, Table, guarded_cell, printed_number
 from regard.tables import printed_cell as _printed_cell
-from regard.trace.steps import setup
+from regard.trace.named_steps import setup
 from regard.trace.trace import source_in_words
 
 

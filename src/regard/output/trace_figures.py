@@ -16,7 +16,7 @@ from regard.output.table_formats import parts_of, shortened
 from regard.output.weight_figures import numbers_of
 from regard.tables import digits_for, printed_number
 from regard.trace import Trace
-from regard.trace.steps import key_of, row_of
+from regard.trace.named_steps import key_of, row_of
 
 # A score as bars: the products q_i · k_i
 

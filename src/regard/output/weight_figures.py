@@ -30,7 +30,7 @@ from regard.output.panel import (
 from regard.output.svg import Drawing, FigureOptions, Svg, framed, least_type, room, sized, text
 from regard.tables import printed_number
 from regard.trace import Trace
-from regard.trace.steps import Projection
+from regard.trace.named_steps import Projection
 
 MOST_CELLS = 128  # along each side; larger matrices are pooled
 

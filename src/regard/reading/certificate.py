@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from regard.arrays import Array, numpy_of
+from regard.arrays import Array, chunks, numpy_of
 from regard.attention import Attention
 from regard.engines import generic, score_parts
 from regard.engines.interface import ROW_STATE
@@ -50,20 +50,13 @@ def certify(seen: Sequence[LayerAttention], outputs: Sequence[Array] = ()) -> Ce
     checked = 0
     for layer, (attention, values) in enumerate(seen):
         used = outputs[layer] if outputs else None
-        for heads in _chunks(attention, len(rows)):
+        at_once = max(1, AT_ONCE // (len(rows) * attention.shape[2]))
+        for heads in chunks(attention.shape[0], at_once):
             errors_of_heads = _of_heads(attention, values, used, heads, rows)
             errors = np.maximum(errors, errors_of_heads)  # NaN stays NaN
             checked += len(rows) * (heads.stop - heads.start)
     row_sums, forbidden, output = (float(error) for error in errors)
     return Certificate(row_sums, forbidden, output, checked)
-
-
-def _chunks(attention: Attention, rows: int) -> Iterator[slice]:
-    """Heads in groups of at most `AT_ONCE` weights."""
-    heads, _, keys = attention.shape
-    step = max(1, AT_ONCE // (rows * keys))
-    for start in range(0, heads, step):
-        yield slice(start, min(start + step, heads))
 
 
 def _of_heads(attention: Attention, values: Any, used: Any, heads: slice, rows: Any) -> tuple[float, float, float]:

@@ -70,12 +70,12 @@ class Edits(Edit):
 
     @property
     def layers(self) -> frozenset[int] | None:
-        found: set[int] = set()
+        layers: set[int] = set()
         for part in self.several:
             if part.layers is None:
                 return None
-            found |= part.layers
-        return frozenset(found)
+            layers |= part.layers
+        return frozenset(layers)
 
     def __repr__(self) -> str:
         return " & ".join(map(repr, self.several))

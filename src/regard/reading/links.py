@@ -50,11 +50,11 @@ def ranked_weights(
     aside = np.array(sorted(sinks), np.int64)
     ranked[:, aside] = UNRANKED
     if own is not None:
-        own = np.asarray(own)
+        keys = np.asarray(own)
         if not itself:
-            inside = np.flatnonzero((own >= 0) & (own < ranked.shape[1]))
-            ranked[inside, own[inside]] = UNRANKED
-        ranked[np.isin(own, aside)] = UNRANKED
+            inside = np.flatnonzero((keys >= 0) & (keys < ranked.shape[1]))
+            ranked[inside, keys[inside]] = UNRANKED
+        ranked[np.isin(keys, aside)] = UNRANKED
     return ranked
 
 

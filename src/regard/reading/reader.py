@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 from regard import errors
 from regard.arrays import Array
 from regard.attention import Attention
-from regard.reading.edit import Edit, EditArgument
+from regard.reading.edit import Edit, EditArgument, Head, edits_of
 
 if TYPE_CHECKING:
     from regard.layers import Transformer
     from regard.reading.reading import Reading
-    from regard.reading.residual import ResidualStream
+    from regard.reading.residual_stream import ResidualStream
 
 OnLayer = Callable[[int, int], None]  # called with the number of layers done, and of all; it may raise to cancel
 Task = Literal["generate", "next_tokens"]  # what some readers cannot do
@@ -207,6 +207,19 @@ class Reader(Protocol):
 
     def untrained(self) -> Self:
         """A model of the same shape with random weights."""
+
+
+def edits_with(reader: Reader, edit: EditArgument) -> tuple[Edit, ...]:
+    """The edits that hold for everything a reader reads, and further ones; layers and heads it lacks are refused."""
+    parts = (*edits_of(reader.edit), *edits_of(edit))
+    for part in parts:
+        part.check([shape.heads for shape in reader.block_shapes], reader.name)
+    return parts
+
+
+def all_heads(reader: Reader) -> list[Head]:
+    """Every head of a reader, layer by layer."""
+    return [(layer, head) for layer, shape in enumerate(reader.block_shapes) for head in range(shape.heads)]
 
 
 def check_can(reader: Reader, task: Task) -> None:

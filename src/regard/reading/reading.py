@@ -100,9 +100,9 @@ class Reading(InNotebooks):
     def __post_init__(self) -> None:
         tokens, layers = len(self.tokens), len(self.seen)
 
-        def check(what: str, place: int, array: Any, fits: bool, expected: str) -> None:
+        def check(what: str, layer: int, array: Any, fits: bool, expected: str) -> None:
             if not fits:
-                number = self.layer_numbers[min(place, layers - 1)]
+                number = self.layer_numbers[min(layer, layers - 1)]
                 raise errors.ShapeError(
                     f"{what} of layer {number} has shape {tuple(array.shape)}; expected {expected} for "
                     f"{count(tokens, 'token')}.\nIn every layer, each token of the text is one query and one key."
@@ -112,19 +112,19 @@ class Reading(InNotebooks):
             raise errors.ShapeError("`seen` holds no layer; a reading needs the attention of at least one.")
         object.__setattr__(self, "layer_numbers", numbers_for("layer", self.layer_numbers, layers))
         object.__setattr__(self, "queries", self.queries or range(tokens))
-        for place, (attention, values) in enumerate(self.seen):
+        for layer, (attention, values) in enumerate(self.seen):
             fits = attention.ndim == 3 and attention.shape[1:] == (len(self.queries), tokens)
-            check("The attention", place, attention, fits, "(head, query, key)")
+            check("The attention", layer, attention, fits, "(head, query, key)")
             fits = values.ndim == 3 and tuple(values.shape[:2]) == (attention.keys.shape[0], tokens)
-            check("The array of values", place, values, fits, "(head, key, value_dim)")
+            check("The array of values", layer, values, fits, "(head, key, value_dim)")
         heads = max(attention.shape[0] for attention, _ in self.seen)
         object.__setattr__(self, "head_numbers", numbers_for("head", self.head_numbers, heads))
-        for place, output in enumerate(self.outputs):
-            attention, values = self.seen[min(place, layers - 1)]
+        for layer, output in enumerate(self.outputs):
+            attention, values = self.seen[min(layer, layers - 1)]
             shape = (*attention.shape[:2], values.shape[-1])
-            check("The output", place, output, tuple(output.shape) == shape, str(shape))
-        for place, state in enumerate(self.states):
-            check("The state", place, state, state.ndim == 2 and state.shape[0] == tokens, "(token, width)")
+            check("The output", layer, output, tuple(output.shape) == shape, str(shape))
+        for layer, state in enumerate(self.states):
+            check("The state", layer, state, state.ndim == 2 and state.shape[0] == tokens, "(token, width)")
         for name, expected in (("outputs", layers), ("states", layers + 1), ("blocks", layers)):
             if getattr(self, name):
                 _check_count(name, len(getattr(self, name)), layers, expected)
@@ -153,7 +153,7 @@ class Reading(InNotebooks):
         attentions, of_layers = (list(attention), list(values)) if several else ([attention], [values])  # type: ignore[arg-type]
         if attentions:
             _check_count("values", len(of_layers), len(attentions), len(attentions))
-        seen = tuple(_three_axes(one, its) for one, its in zip(attentions, of_layers, strict=False))
+        seen = tuple(_three_axes(*layer) for layer in zip(attentions, of_layers, strict=False))
         if words is not None and not isinstance(words, str) and all(isinstance(word, Token) for word in words):
             text, tokens = join_tokens(words) if text is None else (text, tuple(words))
         else:
@@ -262,19 +262,14 @@ class Reading(InNotebooks):
         """
         validate.choice("by", by, ("word", "token"))
         count = len(self.words) if by == "word" else len(self.tokens)
-        needed = 8 * count * count
-        if limit is not None and needed > limit:
-            raise errors.TooLarge(
-                f"The weights between {count:,} {by}s would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nUse strongest(word) for one word, attention(layer).pooled((512, 512)) for a "
-                f"picture, or raise the limit: weights(…, limit={needed})."
-            )
+        advice = "Use strongest(word) for one word, attention(layer).pooled((512, 512)) for a picture"
+        _check_square_size(f"The weights between {count:,} {by}s", count, limit, advice, "weights(…, limit={})")
         layer, head = self._places(layer, head)
         if by == "word":
             return np.concatenate([rows for _, rows in self._by_word.mean_blocks(layer, head)])
         total, layers = np.zeros((count, count)), self._by_word.layers(layer)
-        for place in layers:
-            total += mean_over_heads(self.seen[place].attention, self._by_word.heads(place, head))
+        for index in layers:
+            total += mean_over_heads(self.seen[index].attention, self._by_word.heads(index, head))
         return total / len(layers)
 
     @cached_property
@@ -417,8 +412,8 @@ class Reading(InNotebooks):
         >>> reading.votes("sat").heads  # The and cat are equal
         (HeadVote(layer=0, head=0, word=None, weight=0.0, abstains=True),)
         """
-        own, sinks = self._index(word), self.sink_words
-        return votes_of(self._by_word, self.words[own], self.labels, sinks=sinks, own=own, numbers=self._numbers)
+        index, sinks = self._index(word), self.sink_words
+        return votes_of(self._by_word, self.words[index], self.labels, sinks=sinks, own=index, numbers=self._numbers)
 
     def top(
         self,
@@ -451,8 +446,8 @@ class Reading(InNotebooks):
                 ]
             best = sorted(best)[:k]
         cells = tuple(
-            (*self._numbers(place, of_head), self.labels[query], self.labels[key], -weight)
-            for weight, place, of_head, query, key in best
+            (*self._numbers(of_layer, of_head), self.labels[query], self.labels[key], -weight)
+            for weight, of_layer, of_head, query, key in best
         )
         columns = LAYER, HEAD, Column("query", "word"), Column("key", "word"), WEIGHT
         notes = self._sink_notes(in_sinks / rows_seen if rows_seen else 0.0, " on average")
@@ -474,11 +469,11 @@ class Reading(InNotebooks):
         self._check_values()
         place_of_layer, place_of_head = self._places(layer, head)
         layers = self._by_word.layers(place_of_layer)
-        matrices = [self.output_weights(place) for place in layers]
+        matrices = [self.output_weights(index) for index in layers]
         is_known = all(w_o is not None for w_o in matrices)
         of_layers = [
-            self._by_word.contributions(self.words[own_word], place, place_of_head, self.seen[place].values, w_o)
-            for place, w_o in zip(layers, matrices, strict=True)
+            self._by_word.contributions(self.words[own_word], index, place_of_head, self.seen[index].values, w_o)
+            for index, w_o in zip(layers, matrices, strict=True)
         ]
         shares, alone, total = np.mean(of_layers, axis=0)
         listed = np.flatnonzero(self._listed(own_word, sinks, itself))
@@ -523,11 +518,11 @@ class Reading(InNotebooks):
         check(len(self.states), len(other.states), "hidden states")
         here, there = self.word(word, "word"), other.word(word if other_word is None else other_word, "other_word")
         rows = []
-        for number, (one, two) in enumerate(zip(self.states, other.states, strict=True)):
-            check(one.shape[-1], two.shape[-1], "numbers per vector")
+        for number, states in enumerate(zip(self.states, other.states, strict=True)):
+            check(states[0].shape[-1], states[1].shape[-1], "numbers per vector")
             first, second = (
                 numpy_of(state[its.first : its.last]).mean(axis=0, dtype=np.float64)
-                for state, its in ((one, here), (two, there))
+                for state, its in zip(states, (here, there), strict=True)
             )
             apart, lengths = float(np.linalg.norm(first - second)), (np.linalg.norm(first), np.linalg.norm(second))
             cosine = float(first @ second / max(lengths[0] * lengths[1], np.finfo(float).tiny))
@@ -593,13 +588,8 @@ class Reading(InNotebooks):
             row[asking.first : asking.last] = 1 / (asking.last - asking.first)
             return rollout_row(attentions, row)
         count = len(self.tokens)
-        needed = 8 * count * count
-        if limit is not None and needed > limit:
-            raise errors.TooLarge(
-                f"The rollout of {count:,} tokens would take {size_in_bytes(needed)}, the limit is "
-                f"{size_in_bytes(limit)}.\nGive one word, which takes O(n): rollout(0); or raise the limit: "
-                f"rollout(limit={needed})."
-            )
+        advice = "Give one word, which takes O(n), as in rollout(0)"
+        _check_square_size(f"The rollout of {count:,} tokens", count, limit, advice, "rollout(limit={})")
         return rollout(attentions)
 
     # Every number
@@ -613,11 +603,11 @@ class Reading(InNotebooks):
         """
         self._check_square()
         self._check_values()
-        place = 0 if layer is None else self._place(layer)
+        index = 0 if layer is None else self._place(layer)
         asking = None if word is None else self.word(word, "word")
         query = None if asking is None else asking.last - 1
         pieces = [piece(token, self.text) for token in self.tokens]
-        name = f"{self._named_model}, layer {self.layer_numbers[place]}"
+        name = f"{self._named_model}, layer {self.layer_numbers[index]}"
         source, note = Source(name, self.text, self.head_numbers), name
         if not are_counted(self.head_numbers):
             note += f"; the heads, in this order, are {in_words(self.head_numbers)} of the model"
@@ -626,9 +616,9 @@ class Reading(InNotebooks):
             note += f"; {asking.text} is read as {parts}, and the last of these is the query"
         trace: Trace
         if self.blocks and self.states:
-            trace = self.blocks[place].explain(self.states[place], words=pieces, query=query)
+            trace = self.blocks[index].explain(self.states[index], words=pieces, query=query)
         else:
-            attention, values = self.seen[place]
+            attention, values = self.seen[index]
             trace = attention.explain(values, query=query, words=pieces)
         return trace.noted(f"{note}.", source)
 
@@ -823,6 +813,16 @@ class Reading(InNotebooks):
 def block_of(described: Any, tensors: dict[str, Array]) -> Encoder:
     """The block of a model that a file describes."""
     return seen_codec.of_type("a block", codec.build(described, tensors, LAYER_KINDS), Encoder)
+
+
+def _check_square_size(what: str, count: int, limit: int | None, advice: str, call: str) -> None:
+    """Refuse a matrix of count × count numbers above a limit."""
+    needed = 8 * count * count
+    if limit is not None and needed > limit:
+        raise errors.TooLarge(
+            f"{what} would take {size_in_bytes(needed)}, the limit is {size_in_bytes(limit)}.\n"
+            f"{advice}, or raise the limit: {call.format(needed)}."
+        )
 
 
 def _check_count(name: str, came: int, layers: int, expected: int) -> None:

@@ -33,11 +33,7 @@ class Sight:
 
 
 def sight(
-    reading: Reading,
-    query: Any = None,
-    layer: int | None = None,
-    head: int | None = None,
-    answer: Any = None,
+    reading: Reading, query: Any = None, layer: int | None = None, head: int | None = None, answer: Any = None
 ) -> Sight:
     """Choose what to show: the given or an interesting word, and the head with its largest weight on another word.
 

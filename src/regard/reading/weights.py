@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import validate
-from regard.arrays import Array, numpy_of
+from regard.arrays import Array, gram_lengths, numpy_of
 from regard.attention import Attention
 from regard.engines.select import native_engine
 from regard.reading.words import Word
@@ -199,8 +199,7 @@ class WordWeights:
 def _lengths(of_heads: list[Numbers], w_o: Numbers | None) -> Numbers:
     """The length of every word's vector, all heads together, after W_O: √(v W_O W_Oᵀ vᵀ), in O(n · head_dim)."""
     vectors = np.concatenate(of_heads, axis=1)  # (word, head · value_dim)
-    product = vectors if w_o is None else vectors @ (w_o.T @ w_o)
-    lengths: Numbers = np.sqrt(np.maximum(np.einsum("ws,ws->w", product, vectors), 0))
+    lengths: Numbers = np.linalg.norm(vectors, axis=1) if w_o is None else gram_lengths(vectors, w_o.T @ w_o)
     return lengths
 
 

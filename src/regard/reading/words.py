@@ -79,8 +79,8 @@ def tokens_of(words: Sequence[str], text: str | None) -> tuple[str, tuple[Token,
     whole, at = " ".join(words) if text is None else text, 0
     tokens = []
     for index, word in enumerate(words):
-        found = whole.find(word, at)
-        start, stop = (at, at) if found < 0 else (found, found + len(word))
+        start = whole.find(word, at)
+        start, stop = (at, at) if start < 0 else (start, start + len(word))
         tokens.append(Token(word, index, start, stop))
         at = stop
     return whole, tuple(tokens)

@@ -33,7 +33,7 @@ from regard.teaching.hand_check.inputs import (
 from regard.teaching.hand_check.notation import PROJECTIONS, step_named
 from regard.trace import Step, Trace
 from regard.trace.labels import numbered
-from regard.trace.steps import Projection, Sum, query_label
+from regard.trace.named_steps import Projection, Sum, query_label
 
 HEAD_DIM = 4  # of random vectors: √4 = 2
 USUAL_SEED = 0

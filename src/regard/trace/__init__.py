@@ -1,6 +1,6 @@
 """Every step of attention as a named array, as the table of the slides, and as a written-out calculation."""
 
-from regard.trace.steps import NAMES, Step
+from regard.trace.named_steps import NAMES, Step
 from regard.trace.trace import Trace
 from regard.trace.why import Why
 

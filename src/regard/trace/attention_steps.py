@@ -15,7 +15,7 @@ from regard.engines import generic, score_parts
 from regard.engines.interface import Scores
 from regard.errors import ShapeError, TooLarge, count, size_in_bytes
 from regard.trace.labels import place_of, words_for
-from regard.trace.steps import Origin, Step, weigh
+from regard.trace.named_steps import Origin, Step, weigh
 from regard.trace.trace import Trace
 
 LIMIT = 1 << 30  # bytes of all stages together

@@ -69,9 +69,9 @@ def _occurrence(name: str, word: str, nth: int, words: Sequence[str]) -> int:
     """The nth occurrence of a word; case is ignored if the exact spelling does not occur."""
     exact = [index for index, other in enumerate(words) if other == word]
     alike = [index for index, other in enumerate(words) if other.casefold() == word.casefold()]
-    for places in (exact, alike):
-        if 1 <= nth <= len(places):
-            return places[nth - 1]
+    for occurrences in (exact, alike):
+        if 1 <= nth <= len(occurrences):
+            return occurrences[nth - 1]
     if not alike:
         came = f"is {word!r}, which is not among the words.{did_you_mean(word, words[:1000])}"
     else:

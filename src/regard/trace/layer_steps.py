@@ -13,7 +13,7 @@ from regard.layers.encoder import Attend
 from regard.layers.token_inputs import token_ids, token_rows
 from regard.masks import Mask
 from regard.trace.attention_steps import as_step, several_sequences
-from regard.trace.steps import Fed, Projection, Provenance, Step, Sum, Taken
+from regard.trace.named_steps import Fed, Projection, Provenance, Step, Sum, Taken
 from regard.trace.trace import Trace
 
 Words = Sequence[Any] | None
@@ -44,45 +44,45 @@ class Before:
     parts: dict[str, Provenance] = field(default_factory=dict)
 
 
-def of_multi_head(layer: MultiHead, x: Any, context: Any, asked: ExplainOptions) -> Trace:
+def of_multi_head(layer: MultiHead, x: Any, context: Any, options: ExplainOptions) -> Trace:
     """From tokens to the outputs of all heads, concatenated and through W_O."""
     before = _given(x, layer)
-    heads = _attend(before, _context(context, layer), asked)(layer, before.tokens)
+    heads = _attend(before, _context(context, layer), options)(layer, before.tokens)
     return _projected(heads.seen, layer, layer.output(heads.outputs))
 
 
-def of_encoder(block: Encoder, x: Any, asked: ExplainOptions) -> Trace:
+def of_encoder(block: Encoder, x: Any, options: ExplainOptions) -> Trace:
     """A whole block: attention, feed-forward, residuals and norms."""
-    return _whole_block(block, block.norm_2, _given(x, block.attention), asked)
+    return _whole_block(block, block.norm_2, _given(x, block.attention), options)
 
 
 def of_decoder(
-    block: Decoder, x: Any, memory: Any, which: Which, asked: ExplainOptions, memory_mask: Mask | None
+    block: Decoder, x: Any, memory: Any, which: Which, options: ExplainOptions, memory_mask: Mask | None
 ) -> Trace:
     """The self-attention, or the cross-attention and the rest of the block."""
     before = _given(x, block.attention)
     memory = None if block.cross is None else _context(memory, block.cross)
-    return _decoder(block, before, memory, which, asked, memory_mask)
+    return _decoder(block, before, memory, which, options, memory_mask)
 
 
 def of_transformer(
     model: Transformer,
     tokens: Any,
     targets: Any,
-    place: int,
+    number: int,
     which: Which,
-    asked: ExplainOptions,
+    options: ExplainOptions,
     masks: Sequence[Mask | None],
 ) -> Trace:
     """One block of a stack, encoders counted first; earlier blocks run without a trace."""
     blocks = (*model.encoders, *model.decoders)
-    place = validate.index("block", place, len(blocks))  # encoders first, then decoders
-    block, mask, target_mask, memory_mask = blocks[place], asked.mask, *masks
+    number = validate.index("block", number, len(blocks))  # encoders first, then decoders
+    block, mask, target_mask, memory_mask = blocks[number], options.mask, *masks
     before = _embedded(model, tokens, False)
     if isinstance(block, Encoder):
-        for earlier in model.encoders[:place]:
+        for earlier in model.encoders[:number]:
             before = replace(before, tokens=earlier(before.tokens, mask=mask))
-        trace = _whole_block(block, block.norm_2, before, asked)
+        trace = _whole_block(block, block.norm_2, before, options)
     else:
         assert isinstance(block, Decoder)
         memory = None
@@ -94,12 +94,12 @@ def of_transformer(
             if targets is None:
                 raise errors.option("targets", None, "tokens for the decoders", "These decoders read targets.")
             before = _embedded(model, targets, True)
-            asked = replace(asked, mask=target_mask, words=asked.context_words, context_words=asked.words)
-        for decoder in model.decoders[: place - len(model.encoders)]:
-            tokens = decoder(before.tokens, memory, mask=asked.mask, memory_mask=memory_mask)
+            options = replace(options, mask=target_mask, words=options.context_words, context_words=options.words)
+        for decoder in model.decoders[: number - len(model.encoders)]:
+            tokens = decoder(before.tokens, memory, mask=options.mask, memory_mask=memory_mask)
             before = replace(before, tokens=tokens)
-        trace = _decoder(block, before, memory, which, asked, memory_mask)
-    return replace(trace, origin=replace(trace.origin, model=model, place=(place, which)))
+        trace = _decoder(block, before, memory, which, options, memory_mask)
+    return replace(trace, origin=replace(trace.origin, model=model, place=(number, which)))
 
 
 # Steps before the attention
@@ -152,15 +152,15 @@ def _embedded(model: Transformer, tokens: Any, of_targets: bool) -> Before:
 # Attention and projections
 
 
-def _attend(before: Before, context: Array | None, asked: ExplainOptions, normed: bool = False) -> Attend:
+def _attend(before: Before, context: Array | None, options: ExplainOptions, normed: bool = False) -> Attend:
     """A function that computes the attention of a block as a trace up to the concatenated outputs."""
 
     def attend(layer: MultiHead, x: Array) -> Heads:
-        attention, values = layer.attention(x, context, mask=asked.mask, offset=asked.offset)
-        words, query_words = (asked.words, None) if context is None else (asked.context_words, asked.words)
+        attention, values = layer.attention(x, context, mask=options.mask, offset=options.offset)
+        words, query_words = (options.words, None) if context is None else (options.context_words, options.words)
         if context is not None and query_words is None:
             query_words = range(x.shape[0])
-        trace = attention.explain(values, asked.query, words, query_words=query_words).noted(asked.note)
+        trace = attention.explain(values, options.query, words, query_words=query_words).noted(options.note)
         rows = slice(trace.first_query, trace.first_query + len(trace.query_words))
         name = "norm(x)" if normed else "x"
         source = (x, name) if context is None else (context, "context")
@@ -255,27 +255,32 @@ def _observed(
     return cast("Trace", trace)
 
 
-def _whole_block(block: Encoder | Decoder, last_norm: Norm | None, before: Before, asked: ExplainOptions) -> Trace:
+def _whole_block(block: Encoder | Decoder, last_norm: Norm | None, before: Before, options: ExplainOptions) -> Trace:
     x = before.tokens
-    steps = block.observe(x, attend=_attend(before, None, asked, block.norm_first), separate=True)
+    steps = block.observe(x, attend=_attend(before, None, options, block.norm_first), separate=True)
     return _observed(steps, block.attention, x, block.norm_1, block, last_norm)
 
 
 def _decoder(
-    block: Decoder, before: Before, memory: Array | None, which: Which, asked: ExplainOptions, memory_mask: Mask | None
+    block: Decoder,
+    before: Before,
+    memory: Array | None,
+    which: Which,
+    options: ExplainOptions,
+    memory_mask: Mask | None,
 ) -> Trace:
     validate.choice("which", which, ("self", "cross"))
     if block.cross is None or block.norm_2 is None:
         if which == "cross":
             raise errors.option("which", which, '"self"', "This decoder has no cross-attention.")
-        return _whole_block(block, block.norm_3, before, asked)
+        return _whole_block(block, block.norm_3, before, options)
     if which == "self":
-        return _whole_block(block, None, before, asked)
+        return _whole_block(block, None, before, options)
     if memory is None:
         raise errors.option("memory", None, "the output of an encoder", "This decoder has cross-attention.")
-    steps = block.observe(before.tokens, memory, mask=asked.mask, offset=asked.offset, separate=True)
+    steps = block.observe(before.tokens, memory, mask=options.mask, offset=options.offset, separate=True)
     x = as_step(next(value for name, value in steps if name == "attended"))
     before = _taken(x, "output of the self-attention", "output of the self-attention")
-    asked = replace(asked, mask=memory_mask, offset=None)
-    crossing = block.cross_steps(x, _attend(before, memory, asked, block.norm_first), separate=True)
+    options = replace(options, mask=memory_mask, offset=None)
+    crossing = block.cross_steps(x, _attend(before, memory, options, block.norm_first), separate=True)
     return _observed(crossing, block.cross, x, block.norm_2, block, block.norm_3)

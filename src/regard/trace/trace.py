@@ -14,15 +14,7 @@ from regard.notebook import InNotebooks
 from regard.provenance import Source, provenance
 from regard.tables import Column, Table, digits_for, in_last_digits, printed_number
 from regard.trace.labels import numbered
-from regard.trace.steps import (
-    Steps,
-    last_stage,
-    own_key_of,
-    query_label,
-    read_only,
-    row_of,
-    weighted_values_of,
-)
+from regard.trace.named_steps import Steps, last_stage, own_key_of, query_label, read_only, row_of, weighted_values_of
 from regard.trace.why import Why, why
 
 STAGE_COLUMNS = {"capped": "capped", "biased": "+ bias", "masked": "masked"}

@@ -13,7 +13,7 @@ from regard import validate
 from regard.arrays import numpy_of
 from regard.layers.norms import LayerNorm, RMSNorm
 from regard.trace.arithmetic import dot, factor, number, softmax_line, vector
-from regard.trace.steps import Fed, Projection, Steps, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
+from regard.trace.named_steps import Fed, Projection, Steps, Sum, Taken, key_of, last_stage, row_of, weighted_values_of
 
 FEW_KEYS = 6  # weighted vectors in a sum that are written out
 Line = tuple[str, tuple[Any, ...]]  # and the terms of its sum

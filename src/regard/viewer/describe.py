@@ -19,7 +19,7 @@ from regard.reading import Reading, synthetic
 from regard.reading.highlights import opening
 from regard.teaching.lookup import Lookup
 from regard.trace import Trace
-from regard.trace.steps import Projection
+from regard.trace.named_steps import Projection
 from regard.viewer import description
 from regard.viewer.long_texts import is_long
 

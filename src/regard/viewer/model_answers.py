@@ -193,7 +193,7 @@ def _run_changed(reading: Reading, changes: Changes, stop: Callable[[], None]) -
     for layer, step in enumerate(run(model, together, first=at, states=states[-1], edit=edit), at):
         stop()
         states.append(step.result)
-        attentions.append(step.seen(model.encoders[layer].attention, together.places[0]).attention)
+        attentions.append(step.seen(model.encoders[layer].attention, together.spans[0]).attention)
     return states, attentions
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from functools import partial
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from regard.edits.texts import TextSpan
 from regard.reading.edit import Edit, EditArgument, edits_of
 from regard.reading.words import Word, words_of
 from regard.watch.call import Call, TensorMask
-from regard.watch.layer import WatchedLayer, in_part, places
+from regard.watch.layer import WatchedLayer, in_part, stack_numbers
 from regard.watch.lazy_mask import MaskCall, mask_call_of
 from regard.watch.tokens_seen import TokensSeen
 
@@ -111,13 +111,9 @@ class WatchEdits:
         return self._spans(recorder, real_keys(call)) if call.cross else self.texts(recorder, layer, call)
 
     def _spans(self, recorder: EditedRecorder, real: Tensor) -> tuple[TextSpan, ...]:
-        starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
-        return tuple(
-            TextSpan(row, row, start, length, partial(self._words, recorder, row, start, length, real.shape[1]))
-            for row, (start, length) in enumerate(zip(starts, lengths, strict=True))
-        )
+        return text_spans(real, partial(self._words, recorder, real.shape[1]))
 
-    def _words(self, recorder: EditedRecorder, row: int, start: int, length: int, count: int) -> Sequence[Word]:
+    def _words(self, recorder: EditedRecorder, count: int, row: int, start: int, length: int) -> Sequence[Word]:
         from regard.watch.reading import tokens_of_ids
 
         tokenizer = self.tokenizer or tokenizer_of(self.model)
@@ -135,6 +131,18 @@ class WatchEdits:
         raise errors.OptionError(
             "The edit names a word, and the model was not called with token ids that are known: name tokens by index."
         )
+
+
+def text_spans(real: Tensor, words: Callable[[int, int, int], Sequence[Word]]) -> tuple[TextSpan, ...]:
+    """One text per row of a batch, from which tokens are real, (batch, token).
+
+    words   of a text, by its row, its first token and its number of tokens
+    """
+    starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
+    return tuple(
+        TextSpan(row, row, start, length, partial(words, row, start, length))
+        for row, (start, length) in enumerate(zip(starts, lengths, strict=True))
+    )
 
 
 def real_keys(call: Call) -> Tensor:
@@ -185,14 +193,14 @@ def block_modules(model: nn.Module, followed: Sequence[nn.Module]) -> dict[str, 
     """The modules around each attention whose input is the residual stream, by name: model.layers.3."""
     modules = dict(model.named_modules())
     names = {id(module): name for name, module in modules.items()}
-    found: dict[str, nn.Module] = {}
+    blocks: dict[str, nn.Module] = {}
     for attention in followed:
         parts = names.get(id(attention), "").split(".")
         numbers = [index for index, part in enumerate(parts) if part.isdigit()]
         if numbers:
             name = ".".join(parts[: numbers[0] + 1])
-            found[name] = modules[name]
-    return found
+            blocks[name] = modules[name]
+    return blocks
 
 
 class ResidualHooks:
@@ -203,18 +211,13 @@ class ResidualHooks:
         self.states: dict[tuple[str, int], Tensor] = {}  # by stack and number: (batch, token, width)
         self.handles: list[Any] = []
         self.blocks = block_modules(edits.model, followed)
-        self.places = places(tuple(self.blocks))
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is anything to do."""
-        return self.keep or any(map(_is_residual, self.edits.parts))
+        self.numbers_of = stack_numbers(tuple(self.blocks))
 
     def start(self) -> None:
-        """Register the hooks."""
-        if self.is_needed:
+        """Register the hooks, if there is anything to patch or to keep."""
+        if self.keep or any(map(_is_residual, self.edits.parts)):
             for name, module in self.blocks.items():
-                stack, number = self.places[name]
+                stack, number = self.numbers_of[name]
                 hook = partial(self._before, stack, number)
                 self.handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
 
@@ -225,7 +228,7 @@ class ResidualHooks:
 
     def state_of(self, attention: str) -> Tensor | None:
         """What entered the block around an attention module."""
-        inside = [index for name, index in self.places.items() if attention.startswith(f"{name}.")]
+        inside = [index for name, index in self.numbers_of.items() if attention.startswith(f"{name}.")]
         return self.states.get(inside[0]) if inside else None
 
     def _before(self, stack: str, number: int, _module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -249,16 +252,14 @@ class ResidualHooks:
     def _spans(self, states: Tensor, arguments: Sequence[Any]) -> tuple[TextSpan, ...]:
         """The texts of a call of a block; BERT, GPT-2, T5 and BART take the mask by position."""
         batch, count = states.shape[:2]
-        call = next((found for found in map(mask_call_of, arguments) if found is not None), None)
+        call = next(filter(None, map(mask_call_of, arguments)), None)
         real = torch.ones((batch, count), dtype=torch.bool)
         if call is not None and call.padding is not None and call.keys == count:
             real = call.real(call.padding).cpu()
-        starts, lengths = real.int().argmax(1).tolist(), real.sum(1).tolist()
-        unknown = partial(_no_words)
-        return tuple(TextSpan(row, row, starts[row], lengths[row], unknown) for row in range(batch))
+        return text_spans(real, _no_words)
 
 
-def _no_words() -> Sequence[Word]:
+def _no_words(row: int, start: int, length: int) -> Sequence[Word]:
     raise errors.OptionError("Name the tokens of a residual patch in a watched model by index.")
 
 

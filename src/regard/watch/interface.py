@@ -155,13 +155,12 @@ def attention_forward(
     """Attention of one layer: recorded if it is watched, and computed as the model would unwatched if it is not."""
     original = original_of(getattr(module, "config", None))
     options = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, "position_bias": position_bias, **others}
-    options = {name: one for name, one in options.items() if one is not None or name == "scaling"}
+    options = {name: option for name, option in options.items() if option is not None or name == "scaling"}
     if not query.numel() or not key.numel():  # an attention without tokens
         return _own(module, original, query, key, value, attention_mask, options)
     is_part = _is_part(query, key, attention_mask)
-    layers, watching = layers_for(module, is_part)
+    layers, watching, is_edited = layers_for(module, is_part)
     mask_call = mask_call_of(attention_mask)
-    is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
     if not watching and not is_edited and original != ENGINE:
         for recorder, layer in layers:  # watched cross-attention must know whether a text begins
             if mask_call is not None and not layer.cross:
@@ -211,10 +210,19 @@ def recorders_of(module: Any) -> list[Recorder]:
 Recorded = list[tuple["Recorder", "WatchedLayer"]]  # the layer of a call, for each recorder
 
 
-def layers_for(module: Any, is_part: bool = False, *, crosses: bool | None = None) -> tuple[Recorded, Recorded]:
-    """The layer of this call for every recorder of a module, and those that are to be recorded."""
+def layers_for(module: Any, is_part: bool = False, *, crosses: bool | None = None) -> tuple[Recorded, Recorded, bool]:
+    """The layer of this call for every recorder of a module, those to be recorded, and whether an edit changes one."""
     layers = [(recorder, recorder.layer_for(module, is_part, crosses=crosses)) for recorder in recorders_of(module)]
-    return layers, [(recorder, layer) for recorder, layer in layers if recorder.watches(layer)]
+    is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+    return layers, [(recorder, layer) for recorder, layer in layers if recorder.watches(layer)], is_edited
+
+
+def count_unseen(module: Any, problem: str) -> None:
+    """An attention that ran and is not recorded, and why."""
+    for recorder in recorders_of(module):
+        count = recorder.count_of(module)
+        count.ran += 1
+        count.reasons[problem] = None
 
 
 def _is_part(query: Tensor, key: Tensor, mask: Tensor | None) -> bool:

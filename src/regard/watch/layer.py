@@ -18,7 +18,7 @@ from regard.watch.call import Call
 from regard.watch.call_frames import owner
 from regard.watch.run import Run
 
-Role = Literal["encoder", "decoder", "cross", "vision", "text", "self"]
+Part = Literal["encoder", "decoder", "cross", "vision", "text"]  # of a model with several stacks
 CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|multihead_attn|inter_attention", re.IGNORECASE)
 VISION = re.compile(r"vision|visual|image|pixel", re.IGNORECASE)
 
@@ -49,9 +49,8 @@ class WatchedLayer:
             return f"WatchedLayer({self.name}: {kind}, not called)"
         call = self._run.calls[0]
         batch, heads = call.queries.shape[:2]
-        queries = sum(one.queries.shape[2] for one in self._run.calls)
         recognised = ", recognised in the module's own code: n² memory" if self.is_recognised else ""
-        return f"WatchedLayer({self.name}: {kind}, batch {batch}, head {heads}, query {queries}{recognised})"
+        return f"WatchedLayer({self.name}: {kind}, batch {batch}, head {heads}, query {self._run.tokens}{recognised})"
 
     @property
     def runs(self) -> list[Run]:
@@ -207,9 +206,7 @@ class WatchedLayer:
             rows["max_logit"] = rows["logsumexp"] + rows["peak"].log()
         real = run.real_queries()
         means = {name: _mean(statistic, real) for name, statistic in rows.items()}
-        first = run.calls[0]
-        queries = sum(one.queries.shape[2] for one in run.calls)
-        size = int(real.sum()) if real is not None else first.batch * queries
+        size = int(real.sum()) if real is not None else run.calls[0].batch * run.tokens
         if column_sums is not None:
             means |= _shares(run.joined(), column_sums, real)
         return means, size
@@ -292,20 +289,20 @@ def in_part(part: str, layer: WatchedLayer) -> bool | None:
 
 
 @lru_cache(maxsize=16)
-def places(names: tuple[str, ...]) -> Mapping[str, tuple[str, int]]:
+def stack_numbers(names: tuple[str, ...]) -> Mapping[str, tuple[str, int]]:
     """The stack and number of each module name.
 
     A stack is the name with * in place of numbers; the number is the one that differs within the stack, or the
     place in the stack where several differ.
 
-    >>> places(("h.0.attn", "h.1.attn", "block.0.layer.1.attn", "block.1.layer.1.attn"))["block.1.layer.1.attn"]
+    >>> stack_numbers(("h.0.attn", "h.1.attn", "block.0.layer.1.attn", "block.1.layer.1.attn"))["block.1.layer.1.attn"]
     ('block.*.layer.1.attn', 1)
     """
     by_pattern: dict[str, list[str]] = {}
     for name in names:
         pattern = ".".join("*" if part.isdigit() else part for part in name.split("."))
         by_pattern.setdefault(pattern, []).append(name)
-    place_of = {}
+    number_of = {}
     for members in by_pattern.values():
         numbers = [[part for part in name.split(".") if part.isdigit()] for name in members]
         differing = [axis for axis in range(len(numbers[0])) if len({row[axis] for row in numbers}) > 1]
@@ -317,5 +314,5 @@ def places(names: tuple[str, ...]) -> Mapping[str, tuple[str, int]]:
                 parts.append("*" if part.isdigit() and axis in differing else part)
             alone = len(members) == 1 and len(row) == 1
             number = int(row[differing[0]]) if len(differing) == 1 else int(row[0]) if alone else index
-            place_of[name] = (".".join(parts), number)
-    return place_of
+            number_of[name] = (".".join(parts), number)
+    return number_of

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 import torch
@@ -113,12 +115,12 @@ def _translate(function: Callable[..., Any], call: MaskCall, or_causal: bool = F
         return None
     if name == "and_masks":
         parts = [_translate(part, call) for part in held["mask_functions"]]
-        given = [part for part in parts if part is not None]
-        return _joined(given, lambda one, other: one & other) if given else None
+        limits = [part for part in parts if part is not None]
+        return reduce(and_, limits) if limits else None
     if name == "or_masks":
         beside_causal = any(_parts(part)[0] == "causal_mask_function" for part in held["mask_functions"])
         parts = [_translate(part, call, beside_causal) for part in held["mask_functions"]]
-        return None if None in parts else _joined(parts, lambda one, other: one | other)
+        return None if None in parts else reduce(or_, parts)
     if name == "sliding_window_overlay":
         return masks.window(held["sliding_window"] - 1, UNBOUNDED)
     if name == "sliding_window_bidirectional_overlay":
@@ -198,13 +200,6 @@ def _padding_mask(real: Tensor) -> Mask | None:
     from_left = masks.padding((keys - first).cpu().numpy(), side="left")
     last = first + counts
     return from_left if bool((last == keys).all()) else from_left & masks.padding(last.cpu().numpy())
-
-
-def _joined(parts: list[Any], join: Callable[[Mask, Mask], Mask]) -> Mask:
-    combined: Mask = parts[0]
-    for part in parts[1:]:
-        combined = join(combined, part)
-    return combined
 
 
 def _parts(function: Callable[..., Any]) -> tuple[str, dict[str, Any]]:

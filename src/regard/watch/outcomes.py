@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.reading.edit import Edit
 from regard.reading.reader import Outcome
 from regard.watch.call_edits import block_modules
-from regard.watch.layer import places
+from regard.watch.layer import stack_numbers
 from regard.watch.reading import in_numpy
 from regard.watch.session import watch
 from regard.watch.support import support_of
@@ -61,12 +61,12 @@ class EditedForward:
         if edit is not None:
             editing = watch(self.body, keep=None, edit=edit, tokenizer=self.tokenizer)
             editing.is_checked = checked  # blocks that are not computed again have been edited before
-        hook = base.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
-        try:
-            with editing, torch.inference_mode():
-                result = self.forward(dict(inputs))
-        finally:
-            hook.remove()
+
+        def keep(_number: int) -> Any:
+            return lambda _module, _args, output: states.append(output[0])
+
+        with hooked([base], keep), editing, torch.inference_mode():
+            result = self.forward(dict(inputs))
         of_texts = tuple(in_numpy(states[0][row, : len(of_text)].float()) for row, of_text in enumerate(ids))
         logits = getattr(result, "logits", None)
         if logits is None or not self.writes:
@@ -88,7 +88,7 @@ def _padded(ids: Sequence[Sequence[int]], device: Any) -> dict[str, Tensor]:
 def _blocks(body: nn.Module) -> list[nn.Module]:
     """The blocks of a model with one stack of them, in order; none where there are several."""
     modules = block_modules(body, support_of(body).followed)
-    numbers = places(tuple(modules))
+    numbers = stack_numbers(tuple(modules))
     if len({stack for stack, _ in numbers.values()}) != 1:
         return []
     by_number = {number: modules[name] for name, (_, number) in numbers.items()}
@@ -97,9 +97,9 @@ def _blocks(body: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def hooked(modules: Sequence[nn.Module], hook_of: Callable[[int], Any]) -> Iterator[None]:
+def hooked(modules: Sequence[nn.Module], hook_of: Callable[[int], Any], **options: Any) -> Iterator[None]:
     """Call a hook after every forward of some modules: of each the one for its number."""
-    hooks = [module.register_forward_hook(hook_of(number)) for number, module in enumerate(modules)]
+    hooks = [module.register_forward_hook(hook_of(number), **options) for number, module in enumerate(modules)]
     try:
         yield
     finally:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import get_args
 
 from torch import Tensor
 
 from regard import errors
 from regard.edits.sources import SourceLayer
 from regard.watch.call_edits import real_keys
-from regard.watch.layer import WatchedLayer
+from regard.watch.layer import Part, WatchedLayer
 from regard.watch.seen import Seen
 
 
@@ -24,19 +24,14 @@ class FromSeen:
         return f"Seen({self.seen._recorder.model})"
 
     def _layer(self, layer: int, stack: str | None) -> WatchedLayer:
-        layers: Any = self.seen.layers
-        if stack in ("encoder", "decoder", "cross", "vision", "text"):
-            layers = getattr(self.seen, stack)
-        elif stack is not None:
-            layers = self.seen.stacks[stack]
+        if stack is None:
+            return self.seen.layers[layer]
+        layers = getattr(self.seen, stack) if stack in get_args(Part) else self.seen.stacks[stack]
         watched: WatchedLayer = layers[layer]
         return watched
 
     def texts(self) -> int:
         return int(next(iter(self.seen)).runs[-1].calls[0].batch)
-
-    def length(self, text: int, layer: int, stack: str | None) -> int:
-        return int(self.layer(text, layer, stack).outputs.shape[1])
 
     def layer(self, text: int, layer: int, stack: str | None) -> SourceLayer:
         watched = self._layer(layer, stack)

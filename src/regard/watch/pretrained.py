@@ -22,8 +22,18 @@ from regard.models import tokens as tokenisers
 from regard.models.errors import check_length
 from regard.models.generate import Sampling, TextStream
 from regard.models.model import texts_of
-from regard.reading.edit import Edit, EditArgument, Edits, edited_name, edits_of
-from regard.reading.reader import BlockShape, LayerHeads, Observed, OnLayer, Outcome, Reader, Task, check_can
+from regard.reading.edit import Edit, EditArgument, Edits, edited_name
+from regard.reading.reader import (
+    BlockShape,
+    LayerHeads,
+    Observed,
+    OnLayer,
+    Outcome,
+    Reader,
+    Task,
+    check_can,
+    edits_with,
+)
 from regard.watch.call_edits import tokenizer_of
 from regard.watch.outcomes import EditedForward, hooked
 from regard.watch.reading import in_numpy, numpy_attention
@@ -33,7 +43,7 @@ from regard.watch.support import support_of
 if TYPE_CHECKING:
     from regard.models.tokens import Tokeniser
     from regard.reading import Reading
-    from regard.reading.residual import ResidualStream
+    from regard.reading.residual_stream import ResidualStream
     from regard.watch.layer import WatchedLayer
 
 UNLIMITED = 2048  # tokens, where neither tokenizer nor configuration names a limit
@@ -45,7 +55,7 @@ NO_STATES = "Its readings have no hidden states: regard.model(path) opens the BE
 
 @dataclass(eq=False)
 class Pretrained:
-    """A model of transformers with its tokenizer: it reads and writes texts as `regard.Model` does.
+    """A model of transformers with its tokenizer: it reads and writes texts as `regard.Model` does, see `Reader`.
 
     name        the folder or hub id it was opened by
     model       the PyTorch module
@@ -104,10 +114,7 @@ class Pretrained:
         return replace(self, name=f"{self.name}, untrained", model=twin)
 
     def edited(self, edit: EditArgument, *, name: str | None = None) -> Pretrained:
-        """The same model with an intervention that holds for everything it reads."""
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([shape.heads for shape in self.block_shapes], self.name)
+        parts = edits_with(self, edit)
         return replace(self, edit=Edits(parts) if parts else None, name=self.name if name is None else name)
 
     def _editing(self, body: Any) -> Any:
@@ -136,7 +143,6 @@ class Pretrained:
 
     @cached_property
     def longest(self) -> int:
-        """The largest number of tokens it reads."""
         config = getattr(self.model.config, "text_config", None) or self.model.config
         positions = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "seq_length")]
         limits = [size for size in (*positions, self.tokenizer.model_max_length) if size and 0 < size < LARGEST]
@@ -152,21 +158,19 @@ class Pretrained:
             raise errors.unsupported(f"{self.name}, whose layers have {sorted(heads)} heads,", "Look at single layers.")
         is_causal = all(not in_numpy(layer.attention[..., 0, 1]).any() for layer in layers)
         projections = {layer.module: self._output_projection(layer) for layer in layers}
-        return _Shape(is_causal, tuple(map(_block_shape, layers, projections.values())), projections)
+        blocks = tuple(map(_block_shape, layers, projections.values()))
+        return _Shape(is_causal, blocks, projections)
 
     @property
     def causal(self) -> bool:
-        """Whether each token sees only itself and earlier tokens."""
         return self._shape.causal
 
     @property
     def heads(self) -> int:
-        """The number of heads per layer."""
         return self._shape.blocks[0].heads
 
     @property
     def block_shapes(self) -> tuple[BlockShape, ...]:
-        """The sizes of each layer's attention, and its W_O where it is found."""
         return self._shape.blocks
 
     def _output_projection(self, layer: WatchedLayer) -> Linear | None:
@@ -190,38 +194,30 @@ class Pretrained:
 
     @property
     def cannot(self) -> Mapping[Task, str]:
-        """What it cannot do, with the reason and what to do instead."""
         lacking: dict[Task, str] = {"next_tokens": NO_STATES}
         return lacking if self.writes else {"generate": NO_WRITING, **lacking}
 
     @property
     def config(self) -> dict[str, Any]:
-        """What its config.json says."""
         return dict(self.model.config.to_dict())
 
     @property
     def ends(self) -> frozenset[int]:
-        """The tokens that end generated text."""
         ids = self.config.get("eos_token_id")
         return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
 
     @property
     def vocabulary(self) -> int:
-        """The number of tokens that it knows."""
         return int(self.model.get_input_embeddings().weight.shape[0])
 
     # Reading and writing
 
     def beginning(self, text: str) -> str:
-        """The text, cut after the last word that the model still reads."""
         return self.tokeniser.beginning(text, self.longest)
 
     def read(self, text: str, *, on_layer: OnLayer | None = None, edit: EditArgument = None) -> Reading:
         """A text as the model reads it; `on_layer` is called after each layer and may raise to cancel."""
-        inputs, body = self._inputs(text), self._body
-        parts = (*edits_of(self.edit), *edits_of(edit))
-        for part in parts:
-            part.check([shape.heads for shape in self.block_shapes], self.name)
+        inputs, body, parts = self._inputs(text), self._body, edits_with(self, edit)
         with (
             _following(body, on_layer),
             watch(body, edit=parts, tokenizer=self.tokenizer) as seen,
@@ -231,8 +227,7 @@ class Pretrained:
         return replace(seen.reading(self.tokenizer, text), model=edited_name(self.name, parts))
 
     def residual(self, text: str) -> ResidualStream:
-        """A text with everything that is written to the residual stream."""
-        from regard.watch.residual import stream_of
+        from regard.watch.recorded_stream import stream_of
 
         projections = self._shape.projections
         return stream_of(self.model, self.name, projections, lambda: replace(self.read(text), reader=self))
@@ -259,7 +254,7 @@ class Pretrained:
             sampling |= {"temperature": temperature, "top_k": top_k or 0, "top_p": 1.0 if top_p is None else top_p}
         inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
         streamer = None if on_token is None else _Streamer(TextStream(self.tokeniser, (), on_token), tokens)
-        parts = (*edits_of(self.edit), *edits_of(edit))
+        parts = edits_with(self, edit)
         with (
             torch.random.fork_rng(devices=[]),
             watch(self.model, edit=parts, tokenizer=self.tokenizer) as seen,
@@ -297,12 +292,10 @@ class Pretrained:
         return {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
 
     def next_logits(self, states: Array) -> Never:
-        """Refused: its readings have no hidden states."""
         check_can(self, "next_tokens")
         raise AssertionError
 
     def next_tokens(self, states: Array, count: int = 10, **sampling: Any) -> Never:
-        """Refused: its readings have no hidden states."""
         self.next_logits(states)
 
     def observe(self, texts: Sequence[Array], layers: int | None = None) -> Iterator[Observed]:
@@ -325,7 +318,6 @@ class Pretrained:
     def outcomes(
         self, texts: Sequence[str | Sequence[int]], edits: Sequence[Edit], *, all_logits: bool = False
     ) -> Iterator[tuple[int, Outcome]]:
-        """What it computes at its end for some texts: unchanged (−1), then with each edit, by its index."""
         for edit in edits:
             edit.check([shape.heads for shape in self.block_shapes], self.name)
         ids = [self.tokeniser.encode(text).ids if isinstance(text, str) else list(text) for text in texts]

@@ -167,7 +167,7 @@ def _check_tokens(
     if not texts:
         return False
     read_ids = texts[0]
-    position = next(position for position, (one, other) in enumerate(zip(ids, read_ids, strict=False)) if one != other)
+    position = next(position for position, both in enumerate(zip(ids, read_ids, strict=False)) if both[0] != both[1])
     names = [errors.shown(str(tokenizer.decode([number]))) for number in (ids[position], read_ids[position])]
     raise errors.OptionError(
         f"`inputs` are not what the model has read: token {position} is {names[0]}, the model was called with "

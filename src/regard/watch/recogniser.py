@@ -129,10 +129,7 @@ class Recogniser:
             for recorder in {each for module, _ in running for each in interface.recorders_of(module)}:
                 recorder.see_tokens(running)
         elif name == "fused":
-            module = attending_module()
-            for recorder in interface.recorders_of(module):
-                recorder.count_of(module).ran += 1
-                recorder.count_of(module).reasons[f"it is computed by {function.__name__}"] = None
+            interface.count_unseen(attending_module(), f"it is computed by {function.__name__}")
         output = function(*args, **kwargs)
         if args and isinstance(output, Tensor):
             if name in PROJECTING and isinstance(args[0], Tensor):
@@ -265,11 +262,18 @@ class Recogniser:
         return output
 
     def _multiplied(
-        self, weights: WeightTag, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+        self,
+        weights: WeightTag,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        tensors: list[Tensor],
+        position: int,
+        output: Tensor,
     ) -> None:
         """A product of the weights of a softmax with something."""
         softmax = weights.softmax
-        others = [tensor for at, tensor in enumerate(tensors) if at != place]
+        others = [tensor for index, tensor in enumerate(tensors) if index != position]
         if softmax.scores is None and (softmax.logits.ndim < 3 or any(map(_is_parameter, others))):
             return  # a mixture of learned vectors
         if softmax.is_recorded:
@@ -282,7 +286,7 @@ class Recogniser:
             if interface.is_traced():
                 raise ValueError
             with torch.no_grad():
-                call, used, problem = _call_of(weights, name, args, kwargs, tensors, place, output)
+                call, used, problem = _call_of(weights, name, args, kwargs, tensors, position, output)
         except (RuntimeError, ValueError, TypeError, IndexError) as reason:  # never an error inside the model
             call, used, problem = None, None, f"it is not understood ({type(reason).__name__})"
         if call is None and softmax.scores is None:
@@ -376,30 +380,28 @@ def _scores_of(name: str, args: Any, kwargs: Any, tensors: list[Tensor], output:
     return ScoreTag(queries, keys, scale, added, four_axes=output.shape if output.ndim == 4 else None)
 
 
-def _follow_scores(
-    known: ScoreTag, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor
-) -> ScoreTag | None:
+def _follow_scores(tag: ScoreTag, source: Tensor, name: str, args: Any, kwargs: Any, output: Tensor) -> ScoreTag | None:
     """What is known of the result of an operation on scores; None if it is not a tensor of scores."""
     if (name in REDUCING and output.shape[-1] != source.shape[-1]) or output.shape[-1] < 2:
         return None
-    axes = _four_axes(output, known)
+    axes = _four_axes(output, tag)
     lost = ScoreTag(four_axes=axes)
-    if known.queries is None or output.numel() != source.numel():
+    if tag.queries is None or output.numel() != source.numel():
         return lost
-    known = replace(known, four_axes=axes)
+    tag = replace(tag, four_axes=axes)
     if name in RESHAPING:
-        return known
+        return tag
     others = [arg for arg in args if arg is not source]
     if name in ("mul", "multiply", "div", "truediv", "true_divide", "divide") and len(others) == 1 and not kwargs:
         factor = _number(others[0])
         is_divided = name not in ("mul", "multiply")
         if factor is None or (is_divided and (args[0] is not source or factor == 0)):
             return lost
-        return known.times(1 / factor if is_divided else factor)
+        return tag.times(1 / factor if is_divided else factor)
     if name in ("add", "sub", "subtract") and len(others) == 1 and not kwargs:
         if not isinstance(others[0], Tensor) or (name != "add" and args[0] is not source):
             return lost
-        return replace(known, added=(*known.added, (others[0], 1.0 if name == "add" else -1.0, output.shape)))
+        return replace(tag, added=(*tag.added, (others[0], 1.0 if name == "add" else -1.0, output.shape)))
     if name == "masked_fill" and len(others) == 2 and args[0] is source:
         hidden, value = others[0], _number(others[1])
     elif name == "where" and len(args) == 3 and args[1] is source:
@@ -408,7 +410,7 @@ def _follow_scores(
         return lost
     if value is None or value > HIDDEN:
         return lost
-    return replace(known, hidden=(*known.hidden, (hidden, output.shape)))
+    return replace(tag, hidden=(*tag.hidden, (hidden, output.shape)))
 
 
 def _number(value: Any) -> float | None:
@@ -425,32 +427,32 @@ def _number(value: Any) -> float | None:
 
 
 def _follow_weights(
-    known: WeightTag, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
+    tag: WeightTag, source: Tensor, name: str, kwargs: Any, args: Any, output: Tensor
 ) -> WeightTag | None:
     """What is known of the result of an operation on weights."""
     if output is source and name in DROPOUT:
-        return known
-    axes = _four_axes(output, known)
+        return tag
+    axes = _four_axes(output, tag)
     if name in RESHAPING and output.numel() == source.numel():
-        return replace(known, four_axes=axes)
+        return replace(tag, four_axes=axes)
     if name in MOVING:
-        return replace(known, is_moved=True)
+        return replace(tag, is_moved=True)
     if name in DROPOUT:
-        given = dict(zip(("p", "training"), args[1:], strict=False))
-        options = {"p": 0.5, "training": True, **given, **kwargs}
-        return replace(known, is_dropped=known.is_dropped or bool(options["p"] and options["training"]))
+        by_position = dict(zip(("p", "training"), args[1:], strict=False))
+        options = {"p": 0.5, "training": True, **by_position, **kwargs}
+        return replace(tag, is_dropped=tag.is_dropped or bool(options["p"] and options["training"]))
     if name in REDUCING and output.shape[-1] != source.shape[-1]:  # over keys
         return None
-    return replace(known, is_altered=True)
+    return replace(tag, is_altered=True)
 
 
 def _call_of(
-    known: WeightTag, name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    tag: WeightTag, name: str, args: Any, kwargs: Any, tensors: list[Tensor], position: int, output: Tensor
 ) -> tuple[Call | None, Tensor | None, str | None]:
     """The call that a product with values completes, and its output (batch, head, query, value_dim); or the problem."""
-    softmax = known.softmax
+    softmax = tag.softmax
     weights, logits = softmax.weights(), softmax.logits
-    parts = _weights_values_output(name, args, kwargs, tensors, place, output)
+    parts = _weights_values_output(name, args, kwargs, tensors, position, output)
     if parts is None:
         return None, None, NOT_MULTIPLIED
     used, values, output = parts
@@ -458,17 +460,17 @@ def _call_of(
     groups = math.prod(used.shape[:-2])
     if used.numel() != weights.numel() or used.shape[-1] != keys or many % max(groups, 1):
         return None, None, ALTERED
-    if known.is_altered or known.is_moved or name == "rmatmul" or place:
+    if tag.is_altered or tag.is_moved or name == "rmatmul" or position:
         same = used.reshape(weights.shape).to(weights.dtype)
         weights = torch.where(weights.isnan() & (same == 0), same, weights)  # rows that see no key, set to 0 afterwards
-        if known.is_dropped or not torch.allclose(
+        if tag.is_dropped or not torch.allclose(
             same, weights, rtol=0, atol=TOLERANCE[used.dtype] * 0.01, equal_nan=True
         ):
             return None, None, ALTERED
     repeat = many // groups
     values = values.reshape(groups, keys, values.shape[-1])
     values = values if repeat == 1 else values.repeat_interleave(repeat, 0)
-    batch, heads = _batch_and_heads(softmax.module, known, leading)
+    batch, heads = _batch_and_heads(softmax.module, tag, leading)
     values = values.reshape(batch, heads, keys, -1)
     output = output.reshape(batch, heads, count, -1)
     weights, logits = (tensor.reshape(batch, heads, count, keys) for tensor in (weights, logits))
@@ -479,9 +481,7 @@ def _call_of(
         tolerance = TOLERANCE[logits.dtype if call is not simple else output.dtype]
         errors = deviation(call, output, weights)
         scale = max(1.0, float(values.abs().amax())) if values.numel() else 1.0
-        if errors[0] <= tolerance and (
-            known.is_dropped or errors[1] <= max(tolerance, TOLERANCE[output.dtype]) * scale
-        ):
+        if errors[0] <= tolerance and (tag.is_dropped or errors[1] <= max(tolerance, TOLERANCE[output.dtype]) * scale):
             return call, output, None
     return None, None, NOT_REPRODUCED
 
@@ -511,7 +511,7 @@ def _simple_call(scores: ScoreTag | None, batch: int, heads: int, values: Tensor
     if any(tuple(whole[-2:]) != (count, length) for *_, whole in (*scores.added, *scores.hidden)):
         return None  # added by rows and columns of an image
     queries, keys = (
-        one.expand(*shape, *one.shape[-2:]).reshape(batch, heads, *one.shape[-2:]) for one in (queries, keys)
+        part.expand(*shape, *part.shape[-2:]).reshape(batch, heads, *part.shape[-2:]) for part in (queries, keys)
     )
     added: Any = None
     for tensor, factor, whole in scores.added:
@@ -559,21 +559,21 @@ def _call_of_logits(logits: Tensor, values: Tensor) -> Call:
 
 
 def _weights_values_output(
-    name: str, args: Any, kwargs: Any, tensors: list[Tensor], place: int, output: Tensor
+    name: str, args: Any, kwargs: Any, tensors: list[Tensor], position: int, output: Tensor
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """WeightTag (…, query, key), values (…, key, value_dim) and output (…, query, value_dim) of a product."""
     if name == "baddbmm":
-        if place == 0 or float(kwargs.get("beta", 1)) or float(kwargs.get("alpha", 1)) != 1:
+        if position == 0 or float(kwargs.get("beta", 1)) or float(kwargs.get("alpha", 1)) != 1:
             return None
-        tensors, place = tensors[1:], place - 1
+        tensors, position = tensors[1:], position - 1
     if len(tensors) != 2 or name not in ("einsum", "baddbmm", *MATMUL):
         return None
     if name == "einsum":
-        return _einsum_parts(args, tensors, place, output)
-    weights, values = tensors[place], tensors[1 - place]
+        return _einsum_parts(args, tensors, position, output)
+    weights, values = tensors[position], tensors[1 - position]
     if min(weights.ndim, values.ndim) < 2:
         return None
-    is_right = (place == 1) != (name == "rmatmul")
+    is_right = (position == 1) != (name == "rmatmul")
     if is_right:  # valuesᵀ · weightsᵀ
         weights, values, output = weights.mT, values.mT, output.mT
     if output.shape[:-2] != weights.shape[:-2]:
@@ -581,19 +581,21 @@ def _weights_values_output(
     return weights, values.expand(*weights.shape[:-2], *values.shape[-2:]), output
 
 
-def _einsum_parts(args: Any, tensors: list[Tensor], place: int, output: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+def _einsum_parts(
+    args: Any, tensors: list[Tensor], position: int, output: Tensor
+) -> tuple[Tensor, Tensor, Tensor] | None:
     axes = _einsum_axes(args, tensors)
     if axes is None:
         return None
     operands, whole = axes
-    of_weights, of_values = operands[place], operands[1 - place]
+    of_weights, of_values = operands[position], operands[1 - position]
     *shared, query, key = of_weights
     inner = [letter for letter in of_values if letter in whole and letter not in of_weights]
     if key not in of_values or key in whole or query not in whole or query in of_values or len(inner) != 1:
         return None
     if set(whole) != {*shared, query, inner[0]}:
         return None
-    weights, values = tensors[place], _arranged(tensors[1 - place], of_values, [*shared, key, inner[0]])
+    weights, values = tensors[position], _arranged(tensors[1 - position], of_values, [*shared, key, inner[0]])
     return (
         weights,
         values.expand(*weights.shape[:-2], *values.shape[-2:]),

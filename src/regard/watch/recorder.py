@@ -34,7 +34,7 @@ from regard.watch.call_frames import (
     owner,
     running_modules,
 )
-from regard.watch.layer import CROSS, WatchedLayer, places
+from regard.watch.layer import CROSS, WatchedLayer, stack_numbers
 from regard.watch.run import Run
 from regard.watch.tokens_seen import TokensSeen
 
@@ -142,9 +142,9 @@ class Recorder:
     ) -> None:
         self.names = names  # of all modules, by id
         self.roots = roots  # ids of the model and of complete models inside it, whose forward is one pass
-        self.places = places(tuple(names.values()))
+        self.numbers_of = stack_numbers(tuple(names.values()))
         self.sizes: dict[str, int] = {}  # of stacks
-        for stack, number in self.places.values():
+        for stack, number in self.numbers_of.values():
             self.sizes[stack] = max(self.sizes.get(stack, 0), number + 1)
         self.keep = keep
         self.model = model
@@ -246,13 +246,13 @@ class Recorder:
         THREAD.inputs.clear()
         return layer
 
-    def _new_layer(self, module: Any, place: tuple[int, int, int], crosses: bool | None) -> WatchedLayer:
+    def _new_layer(self, module: Any, key: tuple[int, int, int], crosses: bool | None) -> WatchedLayer:
         name = self.names.get(id(module), type(module).__name__)
-        stack, number = self.places.get(name, (name, 0))
+        stack, number = self.numbers_of.get(name, (name, 0))
         is_cross = bool(CROSS.search(name)) or (keys_come_from_elsewhere(module) if crosses is None else crosses)
-        if place[1:] != (0, 0):
+        if key[1:] != (0, 0):
             same = [layer.number for layer in self.layers.values() if layer.stack == stack]
-            earlier = sum(key == place[0] for key, *_ in self.layers)
+            earlier = sum(of_module == key[0] for of_module, *_ in self.layers)
             number, name = max(same, default=number) + 1, f"{name} (call {earlier + 1})"
         return WatchedLayer(name, stack, number, self.heads, is_cross, self.owner if self.runs is not None else None)
 

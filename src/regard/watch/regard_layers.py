@@ -26,8 +26,7 @@ def record(module: Any, attention: Attention, values: Tensor, rows: Tensor) -> T
 
     Returns these outputs, as edits change them.
     """
-    layers, watching = interface.layers_for(module)
-    is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+    layers, watching, is_edited = interface.layers_for(module)
     if not watching and not is_edited:
         return rows
     call = _call(attention, values, layers[0][1].cross)

@@ -53,7 +53,7 @@ class Run:
         self._joined = None
         call = call.trim()
         if not self.calls:
-            kept = _snapshot(call) if call.static else call
+            kept = replace(call, keys=call.keys.clone(), values=call.values.clone()) if call.static else call
             self.parents.append(None)
             self.parts = [int(call.queries.shape[2])]
         else:
@@ -177,6 +177,11 @@ class Run:
         if self.top:
             index, weight = self.top[-1]
             self.top[-1] = index[:, :, :count], weight[:, :, :count]
+
+    @property
+    def tokens(self) -> int:
+        """The number of queries of all calls."""
+        return sum(int(call.queries.shape[2]) for call in self.calls)
 
     @property
     def end(self) -> int:
@@ -323,8 +328,8 @@ class Run:
         if isinstance(last.rule, MaskCall) and not last.cross:  # queries after the end of a sequence are padding
             tokens = last.query_offset + last.queries.shape[2]
             real = torch.arange(tokens, device=rows.device) < (tokens - count + lengths)[:, None]
-            known = last.rule.padding
-            padding = real if known is None else real & known[:, :tokens]
+            before = last.rule.padding
+            padding = real if before is None else real & before[:, :tokens]
             calls[-1] = replace(last, rule=replace(last.rule, padding=padding))
         statistics = [
             {name: rows[chosen[:, step]] for name, rows in of_call.items()}
@@ -361,10 +366,6 @@ def checksums(keys: Tensor) -> Tensor:
 def _multipliers(heads: int, size: int, device: torch.device) -> Tensor:
     made = torch.randint(-(1 << 62), 1 << 62, (heads, 1, size), generator=torch.Generator().manual_seed(1))
     return made.to(device)
-
-
-def _snapshot(call: Call) -> Call:
-    return replace(call, keys=call.keys.clone(), values=call.values.clone())
 
 
 def _without_vectors(call: Call) -> Call:

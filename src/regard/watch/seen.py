@@ -91,11 +91,11 @@ class Seen:
         """
         layers = self._recorder.watched()
         count = max((len(layer.runs) for layer in layers), default=0)
-        return [self._of_pass(index - count) for index in range(count)]
+        return [self._of_pass(number) for number in range(count, 0, -1)]
 
-    def _of_pass(self, place: int) -> Seen:
-        """The pass at this place, counted from the last."""
-        return self._with_layers(lambda layer: layer.runs[place:][:1] if len(layer.runs) >= -place else [])
+    def _of_pass(self, number: int) -> Seen:
+        """One pass; 1 is the last."""
+        return self._with_layers(lambda layer: layer.runs[-number:][:1] if len(layer.runs) >= number else [])
 
     def _with_layers(self, runs_of: Callable[[WatchedLayer], list[Run]]) -> Seen:
         """The same recording with other runs of every layer."""
@@ -192,10 +192,10 @@ class Seen:
     @property
     def stacks(self) -> dict[str, Layers]:
         """Every stack of layers, by the pattern of its module names."""
-        found: dict[str, list[WatchedLayer]] = {}
+        of_stacks: dict[str, list[WatchedLayer]] = {}
         for layer in self._layers():
-            found.setdefault(layer.stack, []).append(layer)
-        return {stack: Layers(layers, stack) for stack, layers in found.items()}
+            of_stacks.setdefault(layer.stack, []).append(layer)
+        return {stack: Layers(layers, stack) for stack, layers in of_stacks.items()}
 
     def __iter__(self) -> Iterator[WatchedLayer]:
         return iter(self._layers())
@@ -273,7 +273,7 @@ class Seen:
                [CLS] and registers, have −1.
         """
         layer = layer or next((each for each in self._layers() if VISION.search(each.name)), None) or self.layers[0]
-        tokens = sum(call.queries.shape[2] for call in layer.runs[-1].calls)
+        tokens = layer.runs[-1].tokens
         rows, columns = grid or self._grid or _grid_of(getattr(self._model, "config", None))
         if rows * columns > tokens:
             raise errors.option(

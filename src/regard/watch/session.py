@@ -85,7 +85,7 @@ class Watch:
         support = support_of(model)
         modules = dict(model.named_modules())
         names = {id(module): name or type(module).__name__ for name, module in modules.items()}
-        roots = frozenset(id(one) for one in support.models)
+        roots = frozenset(map(id, support.models))
         edit, tokenizer, states = self._edit
         edits = WatchEdits(edit, tokenizer, model)
         recorder = Recorder(names, keep, layers, heads, runs, type(model).__name__, roots, edits)

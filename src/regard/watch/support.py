@@ -45,7 +45,8 @@ def may_attend(module: nn.Module) -> bool:
 @lru_cache(maxsize=1024)
 def _names_interface(kind: type) -> bool:
     """Whether a method of a class names transformers' attention interface."""
-    methods = (inspect.unwrap(one) for base in kind.__mro__ for one in vars(base).values() if inspect.isfunction(one))
+    members = (member for base in kind.__mro__ for member in vars(base).values())
+    methods = (inspect.unwrap(member) for member in members if inspect.isfunction(member))
     return any(INTERFACE in method.__code__.co_names for method in methods)
 
 

@@ -155,19 +155,14 @@ class Mode(TorchFunctionMode):  # type: ignore[misc]
                 )
 
         module = attending_module()
-        recorders = [] if module is None else interface.recorders_of(module)
         if query.is_nested or query.ndim < 2 or interface.is_traced():
-            for recorder in recorders:
-                recorder.count_of(module).ran += 1
-                problem = interface.TRACED if interface.is_traced() else "its tensors are nested"
-                recorder.count_of(module).reasons[problem] = None
+            interface.count_unseen(module, interface.TRACED if interface.is_traced() else "its tensors are nested")
             return own()
         if not (query.numel() and key.numel() and value.numel()):
             return own()
         if crosses is None and query.shape[-2] not in (1, key.shape[-2]) and attn_mask is None and not is_causal:
             crosses = True
-        layers, watching = interface.layers_for(module, crosses=crosses)
-        is_edited = any(recorder.edits.of_layer(layer) for recorder, layer in layers)
+        layers, watching, is_edited = interface.layers_for(module, crosses=crosses)
         if not watching and not is_edited:
             return own()
         leading = torch.broadcast_shapes(*(_lifted(tensor).shape[:-3] for tensor in (query, key, value)))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import chunks
 from regard.errors import missing_package, unsupported
 from regard.models.errors import BrokenFile, broken, missing
 from regard.models.files import gguf_config
@@ -55,7 +56,6 @@ class GGUFFile:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of all tensors, as on the hub."""
         return frozenset(self.stored)
 
     @property
@@ -64,11 +64,9 @@ class GGUFFile:
         return self.header.metadata
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor."""
         return self._tensor(name).shape
 
     def __getitem__(self, name: str) -> Array:
-        """One tensor in float32."""
         tensor = self._tensor(name)
         per_block, block_bytes = BLOCKS[tensor.kind]
         count = math.prod(tensor.shape)
@@ -310,8 +308,8 @@ def dequantised(rows: Array, kind: int, path: Path) -> Array:
     blocks = rows.reshape(-1, size)
     numbers = np.empty((len(blocks), 32), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # an invalid scale gives NaN, as in the library
-        for first in range(0, len(blocks), STEP):
-            fill(blocks[first : first + STEP], numbers[first : first + STEP])
+        for some in chunks(len(blocks), STEP):
+            fill(blocks[some], numbers[some])
     return numbers.reshape(len(rows), -1)
 
 

@@ -95,7 +95,6 @@ class Dequantised:
         return self.weights.names - beside
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor, without reading it."""
         return self.weights.shape(name)
 
     def __getitem__(self, name: str) -> Array:

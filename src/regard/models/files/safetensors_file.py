@@ -76,11 +76,9 @@ class StoredTensors:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of all tensors."""
         return frozenset(self.tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor."""
         return self._stored(name).shape
 
     def __getitem__(self, name: str) -> Array:

@@ -54,8 +54,8 @@ def root() -> Path:
 
 def kept(name: str) -> CachedModel | None:
     """A model of the catalogue, if all of it is here: a file is hashed only if it looks different from when it was."""
-    known, folder = CATALOGUE[name], root() / name
-    hashes = {file.name: file.sha256 for file in known.files}
+    entry, folder = CATALOGUE[name], root() / name
+    hashes = {file.name: file.sha256 for file in entry.files}
     try:
         manifest = object_in(folder / MANIFEST, "a list of files")
     except (OptionError, OSError):
@@ -75,7 +75,7 @@ def kept(name: str) -> CachedModel | None:
     if any(settled[file] for file in different):
         with suppress(OptionError):  # a cache that others write
             atomic_file.write(folder / MANIFEST, json.dumps({**manifest, "seen": settled}, indent=2))
-    return CachedModel(name, folder / known.opened, known.size)
+    return CachedModel(name, folder / entry.opened, entry.size)
 
 
 def _settled(states: dict[str, file_state.State]) -> dict[str, file_state.State]:

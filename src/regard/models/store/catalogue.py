@@ -74,4 +74,4 @@ SMOLLM2 = Known(
     _SMOLLM2,
     8192,
 )
-CATALOGUE = {known.name: known for known in (MINILM, SMOLLM2)}
+CATALOGUE = {entry.name: entry for entry in (MINILM, SMOLLM2)}

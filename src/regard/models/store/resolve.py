@@ -43,10 +43,10 @@ def get(name: str) -> cache.CachedModel:
     check_name(name)
     if stored := kept(name):
         return stored
-    place = _keeper(name).root()
+    folder = _keeper(name).root()
     if offline():
         raise NotFetched(
-            f"The model {name!r} is not in the cache {place}, or was changed there, and REGARD_OFFLINE forbids the "
+            f"The model {name!r} is not in the cache {folder}, or was changed there, and REGARD_OFFLINE forbids the "
             f"network.\nDownload it while online: regard models get {name}"
         )
     try:
@@ -54,7 +54,7 @@ def get(name: str) -> cache.CachedModel:
     except OSError as problem:
         if isinstance(problem, RegardError):
             raise
-        why = f"The cache {place} cannot be written: {reason_of(problem)}."
+        why = f"The cache {folder} cannot be written: {reason_of(problem)}."
         raise NotFetched(f"{why}\nChoose another folder: {_keeper(name).VARIABLE}=/another/folder") from None
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from regard import errors
 from regard.layers import LayerNorm, Linear, RMSNorm
 from regard.reading import Reading
-from regard.reading.residual import BlockWrites, ResidualStream
+from regard.reading.residual_stream import BlockWrites, ResidualStream
+from regard.watch.outcomes import hooked
 from regard.watch.reading import in_numpy
 
 CLOSE = 1e-4  # of the largest number: sums of float32 in another order
@@ -39,7 +40,18 @@ def stream_of(
     head = model.get_output_embeddings()
     if model.config.is_encoder_decoder or not isinstance(head, nn.Linear):
         raise _unsupported(name, "not a decoder with an unembedding")
-    with _recorded(model) as calls, _recorded_input(head) as final:
+    calls: list[StateMap] = []
+    final: list[Tensor] = []  # what the unembedding reads
+    modules = {name: module for name, module in model.named_modules() if name}
+    names = list(modules)
+
+    def keep(number: int) -> Any:
+        return partial(_keep, calls, names[number])
+
+    def keep_input(_number: int) -> Any:
+        return lambda _module, args, _output: final.append(args[0][0].detach())
+
+    with hooked(list(modules.values()), keep, with_kwargs=True), hooked([head], keep_input):
         reading = read()
     by_name = {call.name: call for call in calls}
     norm_call, norm = _final_norm(model, calls, final[0])
@@ -113,42 +125,12 @@ def _block_name(attention: str) -> str:
     return ".".join(parts[: last + 1])
 
 
-@contextmanager
-def _recorded(model: nn.Module) -> Iterator[list[StateMap]]:
-    """Calls of all modules that map hidden states of one text to hidden states of one text, in the order they end."""
-    calls: list[StateMap] = []
-
-    def hook(name: str) -> Any:
-        def after(_module: Any, args: Any, kwargs: Any, output: Any) -> None:
-            rows = args[0] if args else kwargs.get("hidden_states")
-            result = output[0] if isinstance(output, tuple) else output
-            if isinstance(rows, Tensor) and isinstance(result, Tensor) and rows.ndim == result.ndim in (2, 3):
-                before, other = (
-                    part.detach().reshape(-1, part.shape[-1]) for part in (rows, result)
-                )  # OPT's have 2 axes
-                calls.append(StateMap(name, before, other))
-
-        return after
-
-    hooks = [
-        module.register_forward_hook(hook(name), with_kwargs=True) for name, module in model.named_modules() if name
-    ]
-    try:
-        yield calls
-    finally:
-        for before in hooks:
-            before.remove()
-
-
-@contextmanager
-def _recorded_input(head: nn.Module) -> Iterator[list[Tensor]]:
-    """The hidden states that the unembedding reads."""
-    inputs: list[Tensor] = []
-    hook = head.register_forward_pre_hook(lambda _module, args: inputs.append(args[0][0].detach()))
-    try:
-        yield inputs
-    finally:
-        hook.remove()
+def _keep(calls: list[StateMap], name: str, _module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+    """Keep a call that maps hidden states of one text to hidden states of one text; OPT's have two axes."""
+    rows = args[0] if args else kwargs.get("hidden_states")
+    result = output[0] if isinstance(output, tuple) else output
+    if isinstance(rows, Tensor) and isinstance(result, Tensor) and rows.ndim == result.ndim in (2, 3):
+        calls.append(StateMap(name, *(part.detach().reshape(-1, part.shape[-1]) for part in (rows, result))))
 
 
 def _unsupported(name: str, why: str) -> errors.Unsupported:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.attribution.head_patching import head_patching
+from regard.attribution.recipes import head_patching
 from regard.edits import patch
 
 from ..small_models import encoder, writer
