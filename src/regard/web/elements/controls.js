@@ -74,6 +74,19 @@ export function stepper(label, options, place, choose) {
 }
 
 /**
+ * A list of which one option is chosen.
+ * @template {string} Value @param {string|null} label @param {readonly {value: Value, text: string}[]} options @param {Value} value
+ * @param {(value: Value) => void} choose @param {import("./elements.js").Attributes} [attributes]
+ */
+export function select(label, options, value, choose, attributes = {}) {
+  const onchange = () => choose(/** @type {Value} */ (el.value));
+  const texts = options.map((option) => element("option", option));
+  const el = element("select", { class: "regard-select", "aria-label": label, onchange, ...attributes }, texts);
+  el.value = value;
+  return el;
+}
+
+/**
  * A slider with a label and its value.
  * @param {string} label
  * @param {{least: number, most: number, step: number, value: number, said: (value: number) => string}} range

@@ -43,6 +43,13 @@ export function focusedBeside(el) {
   return /** @type {Document|ShadowRoot} */ (el.getRootNode()).activeElement;
 }
 
+/** Draws an element again; the focus stays on what has the same attribute. @param {Element} root @param {string} attribute @param {() => void} draw */
+export function refocused(root, attribute, draw) {
+  const focused = root.contains(document.activeElement) ? document.activeElement?.getAttribute(attribute) : null;
+  draw();
+  if (focused) /** @type {HTMLElement|null} */ (root.querySelector(`[${attribute}="${focused}"]`))?.focus();
+}
+
 /** Replace all children. @param {Element} parent @param {...Children} children */
 export function replaced(parent, ...children) {
   parent.replaceChildren(...children.flat(2).filter((child) => child !== null && child !== undefined));

@@ -1,4 +1,5 @@
 /** One head in detail: what it is known for, its map on a sentence, its statistics among all heads, and examples. */
+import { select } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
@@ -48,12 +49,8 @@ export function makeCard(atlas, colours, announce, plot) {
     if (query === null) return replaced(parts.map, element("p", { class: "regard-note", text: "The page holds no map of this model." }));
     const { tokens, causal } = model.sentences[sentence];
     const weights = model.weights(sentence, one);
-    const select = element(
-      "select",
-      { "aria-label": "Sentence", class: "regard-heads-select", onchange: () => another(Number(select.value)) },
-      model.sentences.map(({ text }, at) => element("option", { value: String(at), text: shortened(text, 60) })),
-    );
-    select.value = String(sentence);
+    const texts = model.sentences.map(({ text }, at) => ({ value: String(at), text: shortened(text, 60) }));
+    const chooser = select("Sentence", texts, String(sentence), (at) => another(Number(at)), { class: "regard-heads-select" });
     const readout = element("p", { class: "regard-heads-readout" }, attendsMost(weights, tokens, query));
     const matrix = makeWordMatrix(colours, causal);
     matrix.show({ weights, tokens, query, name: `Attention matrix of layer ${one.layer}, head ${one.head}. ${readout.textContent}` });
@@ -67,7 +64,7 @@ export function makeCard(atlas, colours, announce, plot) {
     replaced(
       parts.map,
       element("h3", { text: "Its attention on a sentence" }),
-      select,
+      chooser,
       readout,
       element("div", { class: "regard-scroll" }, matrix.el),
       element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a row for its numbers." }),

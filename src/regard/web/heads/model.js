@@ -76,7 +76,6 @@ function modelOf(data, place, arrays) {
     relationsOn: data.relations_on,
     hasRelations: data.relations.length > 0,
     examplesOf: (/** @type {Head} */ head) => data.examples.filter((one) => isOf(one, head)),
-    hasExamples: data.examples.length > 0,
     /** Links in each tenth of the weight. @param {Head} one @returns {number[]|null} */
     tenths: ({ layer, head }) => data.tenths?.[layer][head] ?? null,
     sentences: data.sentences,

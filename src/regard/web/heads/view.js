@@ -1,5 +1,6 @@
 /** What heads do: dots over two metrics, the whole model on one screen, one head in detail; one model or two. */
 import { makeColours } from "../elements/colours.js";
+import { select } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount } from "../maths/numbers.js";
@@ -137,15 +138,10 @@ function headerOf(atlas) {
  * @param {string} label @param {{value: string, text: string}[]} options @param {string} value @param {(value: string) => void} choose
  */
 function chooser(label, options, value, choose) {
-  const select = element(
-    "select",
-    { class: "regard-heads-select", "aria-label": label, onchange: () => choose(select.value) },
-    options.map((option) => element("option", option)),
-  );
-  select.value = value;
+  const list = select(label, options, value, choose, { class: "regard-heads-select" });
   return {
-    el: element("label", { class: "regard-heads-chooser" }, element("span", { class: "regard-label", text: label }), select),
+    el: element("label", { class: "regard-heads-chooser" }, element("span", { class: "regard-label", text: label }), list),
     /** @param {string} to */
-    set: (to) => (select.value = to),
+    set: (to) => (list.value = to),
   };
 }

@@ -1,5 +1,5 @@
 /** Choosers above every view: layer, heads, words or tokens. */
-import { segments, stepper, walkable } from "../elements/controls.js";
+import { segments, select, stepper, walkable } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
@@ -41,22 +41,17 @@ export function choosers(state, description, uses, lifetime, colours) {
     shown.push(by.el);
   }
   if (measures.length > 1) {
-    const select = element(
-      "select",
-      { class: "regard-select", "aria-label": "Shown", onchange: () => state.set({ measure: /** @type {Measure} */ (select.value) }) },
-      measures.map((measure) =>
-        element("option", { value: measure, text: nameOfMeasure(measure, description) }),
-      ),
-    );
+    const names = measures.map((value) => ({ value, text: nameOfMeasure(value, description) }));
+    const chooser = select("Shown", names, measureOf(state.get(), description), (measure) => state.set({ measure }));
     const show = () => {
       const measure = measureOf(state.get(), description);
-      select.value = measure;
-      select.title = saidOfMeasure(measure, description);
+      chooser.value = measure;
+      chooser.title = saidOfMeasure(measure, description);
       for (const one of ofHead) one.hidden = isOverLayers(measure);
     };
     lifetime.add(state.listen(show));
     show();
-    shown.push(select);
+    shown.push(chooser);
   }
   replaced(el, ofHead, shown);
   return el;

@@ -6,7 +6,8 @@
  *   measure: Measure, pointed: [number|null, number|null]|null,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
- *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
+ *   listen: (react: (now: Chosen, before: Chosen) => void, names?: string[]) => () => void}} State  names: of keys; without
+ *   them every change counts
  */
 import { unitOf, unitsOf } from "../elements/words.js";
 
@@ -46,9 +47,11 @@ export function makeState(start = {}) {
       const now = chosen;
       for (const react of [...listeners]) if (listeners.has(react)) react(now, before);
     },
-    listen(react) {
-      listeners.add(react);
-      return () => listeners.delete(react);
+    listen(react, names) {
+      const changed = (/** @type {Chosen} */ now, /** @type {Chosen} */ before) =>
+        (!names || names.some((name) => !same(now[name], before[name]))) && react(now, before);
+      listeners.add(changed);
+      return () => listeners.delete(changed);
     },
   };
 }

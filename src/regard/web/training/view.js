@@ -6,7 +6,7 @@ import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
-import { mapOf } from "../elements/word_matrix.js";
+import { paintMap } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
 import { bestHead, filmOf, firstQuery, nextOf, notLearned, openingOf, roleOf, specialisation, steepest, toggledPlay } from "./model.js";
 
@@ -132,9 +132,7 @@ function makeMaps(film, colours, select) {
   function show(at, probe, chosen) {
     const count = film.probes[probe].tokens.length;
     for (const { one, canvas, caption, el: cell } of cells) {
-      const picture = mapOf(film.weights(at, probe, one), count, colours, film.causal);
-      Object.assign(canvas, { width: count, height: count });
-      canvas.getContext("2d")?.drawImage(picture, 0, 0);
+      paintMap(canvas, film.weights(at, probe, one), count, colours, film.causal);
       const role = roleOf(film, at, one);
       replaced(
         caption,

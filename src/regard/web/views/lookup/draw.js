@@ -1,5 +1,5 @@
 /** The controls and the table of the look-up. */
-import { segments, slider, uniqueId } from "../../elements/controls.js";
+import { segments, select, slider, uniqueId } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { wordElement } from "../../elements/words.js";
@@ -14,9 +14,10 @@ export const LONGEST = 60; // letters of a key or a value
  */
 export function makeControls(all, state, shown) {
   const ids = { query: uniqueId("query"), example: uniqueId("example"), similarity: uniqueId("similarity") };
-  const options = (/** @type {{value: string, text: string}[]} */ list) => list.map((one) => element("option", one));
-  const change = () => state.set({ lookup_example: Number(example.value), lookup_query: null, lookup_similarity: null, lookup_temperature: null });
-  const example = element("select", { id: ids.example, onchange: change }, options(all.map(({ name }, place) => ({ value: String(place), text: name }))));
+  const usual = { lookup_query: null, lookup_similarity: null, lookup_temperature: null };
+  const change = (/** @type {string} */ place) => state.set({ lookup_example: Number(place), ...usual });
+  const names = all.map(({ name }, place) => ({ value: String(place), text: name }));
+  const example = select(null, names, "0", change, { id: ids.example, class: null });
   const query = element("input", {
     id: ids.query,
     type: "text",
@@ -26,15 +27,17 @@ export function makeControls(all, state, shown) {
     class: "regard-lookup-query",
     oninput: () => state.set({ lookup_query: query.value }),
   });
-  const similarity = element("select", { id: ids.similarity, onchange: () => state.set({ lookup_similarity: similarity.value }) }, options(SIMILARITIES.map((name) => ({ value: name, text: name }))));
+  const ways = SIMILARITIES.map((name) => ({ value: name, text: name }));
+  const choose = (/** @type {string} */ name) => state.set({ lookup_similarity: name });
+  const similarity = select(null, ways, ways[0].value, choose, { id: ids.similarity, class: null });
   const range = { least: 0, most: 100, step: 1, value: 50, said: (/** @type {number} */ place) => saidTemperature(temperatureAt(place, shown().temperature)) };
   const heat = slider("Temperature", range, (place) => state.set({ lookup_temperature: place }));
   heat.el.append(element("div", { class: "regard-lookup-ends", "aria-hidden": "true" }, element("span", { text: "hard" }), element("span", { text: "uniform" })));
-  const ways = [
+  const meanings = [
     { value: "meaning", text: "Meaning", title: "Embeddings of minilm: texts of similar meaning are close" },
     { value: "spelling", text: "Spelling", title: "Groups of three letters that both texts have" },
   ];
-  const by = segments("Compare keys by", ways, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
+  const by = segments("Compare keys by", meanings, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) => element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
   return {
     el: element("div", { class: "regard-lookup-controls" }, field(ids.query, "Query", query), heat.el),

@@ -106,13 +106,11 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
     announce(`Most probable: ${printable(shown().keys[answer.weights.indexOf(most)]).slice(0, LONGEST)} ${printedNumber(most, 2)}`);
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (!Object.keys(now).some((name) => name.startsWith("lookup_") && now[name] !== before[name])) return;
-      compute();
-      sayBest();
-    }),
-  );
+  const change = () => {
+    compute();
+    sayBest();
+  };
+  lifetime.add(state.listen(change, ["example", "query", "similarity", "temperature", "by"].map((name) => `lookup_${name}`)));
   compute();
 
   return {

@@ -1,6 +1,6 @@
 /** The whole map in small, with a frame around what is shown; a press or a drag moves there. */
 import { element } from "../../elements/elements.js";
-import { paint } from "./pixels.js";
+import { paintOn } from "./pixels.js";
 
 const SIDE = 132; // pixels of the longer side
 
@@ -39,12 +39,7 @@ export function makeMinimap(whole, move) {
       el.hidden = isWhole || !tile;
       if (isWhole || !tile) return;
       if (painted !== tile.weight || canvas.dataset.scale !== `${scale.top} ${scale.colour}`) {
-        const [rows, columns] = tile.shape;
-        Object.assign(canvas, { width: columns, height: rows });
-        const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-        const image = drawing.createImageData(columns, rows);
-        paint(tile, scale, masking, new Uint32Array(image.data.buffer));
-        drawing.putImageData(image, 0, 0);
+        paintOn(canvas, tile, scale, masking);
         painted = tile.weight;
         canvas.dataset.scale = `${scale.top} ${scale.colour}`;
       }

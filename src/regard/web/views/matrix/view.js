@@ -29,22 +29,13 @@ export const matrix = {
   uses: ["layer", "head", "measure"],
   /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
-  draw: drawMatrix,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new MatrixPicture(context),
 };
-
-/** @param {Context} context @returns {Drawn} */
-export function drawMatrix(context) {
-  const shown = new MatrixPicture(context);
-  return {
-    cleanUp: shown.lifetime.end,
-    adjust: [shown.bar.el],
-    about: "Every weight of this head: rows look, columns are looked at. Tap a cell.",
-    table: () => shown.table(),
-  };
-}
 
 /** The map of one head, the part of it that is shown, and what stands beside it. */
 class MatrixPicture {
+  about = "Every weight of this head: rows look, columns are looked at. Tap a cell.";
   #plot = { left: 0, top: 0, width: 0, height: 0 };
   #ratio = 1;
   /** @type {import("./geometry.js").Placed|null} */
@@ -66,8 +57,8 @@ class MatrixPicture {
   #ownView = null; // written to the address by this view
 
   /** @param {Context} context */
-  constructor({ el, source, description, state, colours, announce, lifetime: outer }) {
-    const lifetime = (this.lifetime = outer.part());
+  constructor({ el, source, description, state, colours, announce, lifetime }) {
+    this.lifetime = lifetime;
     this.description = description;
     this.state = state;
     this.colours = colours;
@@ -85,6 +76,7 @@ class MatrixPicture {
     this.note = element("p", { class: "regard-matrix-note", role: "status" });
     this.asTable = smallTable();
     this.bar = makeBar(state, this.#buttons(), Math.max(whole.rows, whole.columns), colourOf({ colour: null }, description));
+    this.adjust = [this.bar.el];
     this.minimap = makeMinimap(whole, (row, column) => this.#center(row, column));
     this.progress = makeProgress({ source, description, lifetime });
     this.tiles = makeTiles({ ask: source.ask, whole, came: () => this.#tileCame(), failed: (error) => this.#say(error.message, true) });

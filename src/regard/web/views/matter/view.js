@@ -1,4 +1,5 @@
 /** Does it matter? Heads are struck out, and the change is followed through the later layers to the answer. */
+import { select } from "../../elements/controls.js";
 import { makeDots } from "../../elements/dots.js";
 import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { makeReady } from "../../elements/lifetime.js";
@@ -85,13 +86,10 @@ function drawMatter(context) {
       const some = groupsOf(outcome.votes(), units);
       const now = textOf(struck());
       const chosen = some.findIndex(({ heads }) => textOf(heads) === now);
-      const list = element(
-        "select",
-        { class: "regard-select", "aria-label": "Strike out several", onchange: () => set(some[Number(list.value)]?.heads ?? []) },
-        element("option", { value: "", text: "Strike out several …" }),
-        some.map(({ text }, place) => element("option", { value: String(place), text })),
-      );
-      list.value = chosen < 0 ? "" : String(chosen);
+      const none = { value: "", text: "Strike out several …" };
+      const options = [none, ...some.map(({ text }, place) => ({ value: String(place), text }))];
+      const value = chosen < 0 ? "" : String(chosen);
+      const list = select("Strike out several", options, value, (place) => set(place ? some[Number(place)].heads : []));
       const focused = groups.contains(document.activeElement);
       replaced(groups, list, now ? button("Put all back", () => set([]), { class: "regard-vote-action" }) : null);
       if (focused) list.focus();
@@ -104,13 +102,11 @@ function drawMatter(context) {
     width = now;
     showDots();
   });
-  lifetime.add(
-    state.listen((now, then) => {
-      if (now.matter_struck === then.matter_struck && now.query === then.query) return;
-      showDots();
-      update();
-    }),
-  );
+  const change = () => {
+    showDots();
+    update();
+  };
+  lifetime.add(state.listen(change, ["matter_struck", "query"]));
 
   function update() {
     loadGroups();

@@ -93,11 +93,7 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     if (key === "Delete" || key === "Backspace") remove(found[Number(/** @type {HTMLElement} */ (target).dataset.place)]?.text);
   });
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (JSON.stringify(now.output_texts) !== JSON.stringify(before.output_texts)) load();
-    }),
-  );
+  lifetime.add(state.listen(load, ["output_texts"]));
   load();
   return { table: () => ({ title: `Similarity to ${description.text}`, columns: ["text", "cosine"], rows: found.map(({ text, cosine }) => [text, cosine]) }) };
 }

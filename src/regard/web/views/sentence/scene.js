@@ -71,20 +71,6 @@ export function sceneOf(gathered, units, masking, { query, key, aside, apart, re
   };
 }
 
-/**
- * The words of both sides with their weights, for a picture.
- * @param {ReturnType<typeof sceneOf>} scene @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
- * @param {{query: number|null, key: number|null}} chosen
- */
-export function wordsOf(scene, gathered, units, { query, key }) {
-  const words = (/** @type {Unit[]} */ list, /** @type {[number, number]} */ range, /** @type {ArrayLike<number>|null} */ weights, /** @type {Set<number>} */ masked, /** @type {number|null} */ at) =>
-    list.slice(...range).map((unit, place) => ({ text: unit.text, chosen: range[0] + place === at, weight: weights && !masked.has(place) ? weights[place] : null }));
-  return {
-    left: words(units.queries, gathered.rows, scene.gives, scene.maskedQueries, query),
-    right: words(units.keys, gathered.columns, scene.gets, scene.maskedKeys, key),
-  };
-}
-
 /** Whether a key is masked for a query. @param {Masking} masking @param {Unit} query @param {Unit} key */
 function isHiddenUnit(masking, query, key) {
   return isMasked(masking, [query.first, query.last], [key.first, key.last]);

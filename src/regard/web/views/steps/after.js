@@ -1,11 +1,11 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
 import { walkable } from "../../elements/controls.js";
-import { button, element, replaced } from "../../elements/elements.js";
+import { button, element, refocused, replaced } from "../../elements/elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../maths/numbers.js";
 import { numberOfHead } from "../../page/state.js";
 import { concatenatedOf } from "./model.js";
 import { asWritten, isTransposed } from "./product.js";
-import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
+import { FEW, makeOpener, strip, vectorCell, vectorNumbers } from "./vector.js";
 
 /** @type {{name: string, title: string, usual: string}[]} */
 const STAGES = [
@@ -30,8 +30,6 @@ export function makeAfter(state, again, description) {
   const number = (/** @type {number} */ head) => numberOfHead(description, head);
   /** @type {Set<number>} */
   let silenced = new Set();
-  /** @type {string|null} */
-  let open = null;
   const heads = element("div", { class: "regard-after-heads" });
   const effect = element("p", { class: "regard-quiet", role: "status" });
   const rest = element("div", { class: "regard-after-rest" });
@@ -44,33 +42,20 @@ export function makeAfter(state, again, description) {
     rest,
   );
 
-  walkable(heads, () => [.../** @type {NodeListOf<HTMLElement>} */ (heads.querySelectorAll(".regard-silence"))]);
-
-  /** @param {string} key */
-  function act(key) {
-    open = open === key ? null : key;
-    again();
-    /** @type {HTMLElement|null} */ (el.querySelector(`[data-opens="${key}"]`))?.focus();
-  }
+  const opener = makeOpener(el, again);
+  const toggles = () => [.../** @type {NodeListOf<HTMLElement>} */ (heads.querySelectorAll(".regard-silence"))];
+  walkable(heads, toggles);
 
   /** @param {After} after */
   function show(after) {
     const { outputs, head } = after;
     silenced = new Set(silencedIn(state).filter((one) => one < outputs.length));
-    const top = largestOf(outputs.flatMap((output) => Array.from(output)));
-    const digits = Math.max(2, digitsFor(outputs.flatMap((output) => Array.from(output))));
-    const focused = el.contains(document.activeElement)
-      ? /** @type {HTMLElement} */ (document.activeElement).dataset.silences
-      : undefined;
-    replaced(
-      heads,
-      outputs.map((output, place) => headBox(output, place, { top, digits, chosen: place === head })),
-    );
-    const toggles = [...heads.querySelectorAll(".regard-silence")];
-    toggles.forEach((toggle, place) => (/** @type {HTMLElement} */ (toggle).tabIndex = place ? -1 : 0));
-    if (focused !== undefined)
-      /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
     const all = concatenatedOf(outputs, new Set());
+    const about = { top: largestOf(all), digits: Math.max(2, digitsFor(all)) };
+    refocused(heads, "data-silences", () => {
+      replaced(heads, outputs.map((output, place) => headBox(output, place, { ...about, chosen: place === head })));
+      toggles().forEach((toggle, place) => (toggle.tabIndex = place ? -1 : 0));
+    });
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, [...silenced].map(number), outputs.length);
     replaced(rest, stagesOf(after, silenced, isTransposed(state.get())).map(stage));
@@ -100,14 +85,7 @@ export function makeAfter(state, again, description) {
   /** @param {ReturnType<typeof stagesOf>[number]} stage */
   function stage({ name, title, formula, vector, note, arithmetic }) {
     const key = `after-${name}`;
-    const about = {
-      name: title,
-      top: largestOf(vector),
-      digits: Math.max(2, digitsFor(vector)),
-      open: open === key,
-      act: () => act(key),
-      key,
-    };
+    const about = { name: title, top: largestOf(vector), digits: Math.max(2, digitsFor(vector)), opens: { opener, key } };
     return element(
       "div",
       { class: "regard-after-stage" },
@@ -124,7 +102,7 @@ export function makeAfter(state, again, description) {
         vectorCell(vector, about),
         element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` }),
       ),
-      open === key ? vectorNumbers(vector, title, arithmetic) : null,
+      opener.isOpen(key) ? vectorNumbers(vector, title, arithmetic) : null,
     );
   }
 

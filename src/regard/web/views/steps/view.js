@@ -61,7 +61,7 @@ function drawSteps(context) {
   const { el, description, state, lifetime } = context;
   if (description.editable) {
     const shown = new StepsPicture({ ...context, el: el.appendChild(element("div")) });
-    return { cleanUp: () => shown.cleanUp(), adjust: [shown.adjust], svg: () => shown.svg(), table: () => shown.exported(), origin: () => shown.origin() };
+    return { adjust: [shown.adjust], table: () => shown.exported(), origin: () => shown.origin() };
   }
   const root = el.closest(".regard");
   const choice = segments(
@@ -82,7 +82,7 @@ function drawSteps(context) {
     return String(state.get().steps_example ?? "") === "1";
   }
   function draw() {
-    shown?.cleanUp();
+    shown?.lifetime.end();
     choice.set(isExample());
     root?.toggleAttribute("data-example", isExample());
     const inner = element("div");
@@ -91,11 +91,11 @@ function drawSteps(context) {
     shown = new StepsPicture({ ...context, ...(isExample() ? other : {}), el: inner });
     replaced(adjust, choice.el, shown.adjust);
   }
-  lifetime.add(state.listen((now, before) => now.steps_example !== before.steps_example && draw()));
+  lifetime.add(state.listen(draw, ["steps_example"]));
   lifetime.add(() => root?.removeAttribute("data-example"));
   draw();
   const drawn = () => /** @type {StepsPicture} */ (shown);
-  return { cleanUp: () => shown?.cleanUp(), adjust: [adjust], svg: () => drawn().svg(), table: () => drawn().exported(), origin: () => drawn().origin() };
+  return { adjust: [adjust], table: () => drawn().exported(), origin: () => drawn().origin() };
 }
 
 /** What is drawn of the steps of one text. */
@@ -353,17 +353,6 @@ class StepsPicture {
     const said = `The model's weights differ from these by up to ${printedNumber(far, 3)}`;
     this.note.textContent = far > AS_COMPUTED ? `${said}: its scores have a stage that is not known here.` : "";
     if (isChanged(changes)) this.announce(this.changedNote.textContent ?? "");
-  }
-
-  cleanUp() {
-    this.lifetime.end();
-  }
-
-  svg() {
-    const picture = /** @type {Element|undefined} */ (this.flow.firstElementChild?.cloneNode(true));
-    if (!picture) throw new Error("Nothing is drawn yet.");
-    for (const one of picture.querySelectorAll(".regard-flow-moving")) one.remove();
-    return new XMLSerializer().serializeToString(picture);
   }
 
   origin() {

@@ -62,13 +62,11 @@ export function makeWhatIf(state, lifetime, changed) {
     controls.mask.set(changes.mask);
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (!["steps_divisor", "steps_temperature", "steps_mask"].some((name) => now[name] !== before[name])) return;
-      follow();
-      changed();
-    }),
-  );
+  const change = () => {
+    follow();
+    changed();
+  };
+  lifetime.add(state.listen(change, ["steps_divisor", "steps_temperature", "steps_mask"]));
 
   return {
     el,
