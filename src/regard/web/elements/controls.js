@@ -167,11 +167,20 @@ export function pressable(list) {
   });
 }
 
+/**
+ * The number that an event's element, or one around it, has in an attribute; null without.
+ * @param {Event} event @param {string} attribute @param {string} [more] of the selector
+ */
+export function numberAt(event, attribute, more = "") {
+  const holder = /** @type {Element} */ (event.target).closest?.(`[${attribute}]${more}`);
+  return holder ? Number(holder.getAttribute(attribute)) : null;
+}
+
 /** What a list does with the option that is clicked, by its `data-place`. @param {HTMLElement} list @param {(place: number) => void} choose */
 function clickable(list, choose) {
   list.addEventListener("click", (event) => {
-    const option = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest("[data-place]:not([aria-disabled])"));
-    if (option) choose(Number(option.dataset.place));
+    const place = numberAt(event, "data-place", ":not([aria-disabled])");
+    if (place !== null) choose(place);
   });
 }
 

@@ -24,11 +24,8 @@ export function heatTable({ title, corner, rows, columns, cells }, colours) {
 
 /** @param {Cell} cell @param {Colours} colours */
 function cellElement({ text, value, title, strong }, colours) {
-  const el = element("td", { title, "data-strong": strong || null, "data-waits": value === null || null }, strong ? element("b", { text: shortened(text, LONGEST) }) : shortened(text || "·", LONGEST));
-  if (value !== null) {
-    const fill = colours.signed(value);
-    el.style.setProperty("background", fill);
-    el.style.setProperty("color", colours.contrast(fill));
-  }
-  return el;
+  const fill = value === null ? null : colours.signed(value);
+  const attributes = { title, "data-strong": strong || null, "data-waits": value === null || null };
+  const style = fill && { background: fill, color: colours.contrast(fill) };
+  return element("td", { ...attributes, style }, strong ? element("b", { text: shortened(text, LONGEST) }) : shortened(text || "·", LONGEST));
 }

@@ -29,7 +29,7 @@ export function makeCard(atlas, colours, announce, plot) {
   /** @type {import("./model.js").CardState} */
   let shown = { model: atlas.models[0], one: atlas.models[0].all[0], sentence: 0, query: null };
 
-  /** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+  /** @param {import("./model.js").Model} model @param {HeadPlace} one */
   function show(model, one) {
     shown = { ...shown, model, one };
     const several = atlas.models.length > 1 ? `${model.name}, ` : "";
@@ -81,7 +81,7 @@ export function makeCard(atlas, colours, announce, plot) {
   return { el, show };
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one */
 function relationsTable(model, one) {
   if (!model.hasRelations) return null;
   const found = model.relationsOf(one).slice(0, 6);
@@ -115,13 +115,11 @@ function relationsTable(model, one) {
 
 /** @param {number} value @param {number} mark */
 function bar(value, mark) {
-  const [filled, at] = [element("span"), element("i")];
-  filled.style.setProperty("width", `${100 * value}%`);
-  at.style.setProperty("left", `${100 * mark}%`);
-  return element("span", { class: "regard-heads-bar" }, filled, at);
+  const filled = element("span", { style: { width: `${100 * value}%` } });
+  return element("span", { class: "regard-heads-bar" }, filled, element("i", { style: { left: `${100 * mark}%` } }));
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
 function statisticsTable(model, one, atlas, plot) {
   const rows = model.metrics
     .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
@@ -153,7 +151,7 @@ function statisticsTable(model, one, atlas, plot) {
   ];
 }
 
-/** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
+/** @param {import("./model.js").Model} model @param {string} name @param {HeadPlace} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
 function strip(model, name, one, axis) {
   const marks = model.all
     .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
@@ -161,7 +159,7 @@ function strip(model, name, one, axis) {
   return element("span", { class: "regard-heads-strip", "aria-hidden": "true" }, marks, mark(shareOf(axis, model.of(name, one)), "b"));
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one */
 function examplesList(model, one) {
   const found = model.examplesOf(one);
   if (!found.length) return null;
@@ -191,17 +189,13 @@ function tenthOf(tenth, counts) {
 
 /** @param {number} share @param {"i"|"b"|"s"} kind */
 function mark(share, kind) {
-  const made = element(kind);
-  made.style.setProperty("left", `${100 * Math.min(Math.max(share, 0), 1)}%`);
-  return made;
+  return element(kind, { style: { left: `${100 * Math.min(Math.max(share, 0), 1)}%` } });
 }
 
 /** An excerpt with its query underlined and its key bold. @param {import("./model.js").Example} link */
 function exampleOf({ text, query, key, weight }) {
-  const spans = /** @type {{at: number[], name: "u"|"strong"}[]} */ ([
-    { at: query, name: "u" },
-    { at: key, name: "strong" },
-  ]).sort((one, other) => one.at[0] - other.at[0]);
+  const ends = /** @type {{at: number[], name: "u"|"strong"}[]} */ ([{ at: query, name: "u" }, { at: key, name: "strong" }]);
+  const spans = ends.sort((one, other) => one.at[0] - other.at[0]);
   const letters = Array.from(text); // positions count characters, not UTF-16 units
   const part = (/** @type {number} */ from, /** @type {number} */ to) => letters.slice(from, to).join("");
   const pieces = [];

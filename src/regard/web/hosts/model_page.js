@@ -11,7 +11,6 @@ import { startPage } from "./one_file.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 
 /**
- * @typedef {import("../page/views.js").Other} Other
  * @typedef {import("../models/messages.js").Tasks["write"]["asks"]["options"]} Writing
  * @typedef {{text: string, act: () => void}} Way  on from a refusal, as a button
  */

@@ -18,10 +18,14 @@ export function productsOf(one, other) {
   return Float64Array.from(one, (number, place) => number * other[place]);
 }
 
-/** One row of a row-major matrix. @param {{data: Float32Array, shape: number[]}} matrix @param {number} row */
+/**
+ * One row of a row-major matrix.
+ * @template {Float32Array|Float64Array} Numbers @param {{data: Numbers, shape: number[]}} matrix @param {number} row
+ * @returns {Numbers}
+ */
 export function rowOf(matrix, row) {
   const width = matrix.shape[matrix.shape.length - 1];
-  return matrix.data.subarray(row * width, (row + 1) * width);
+  return /** @type {Numbers} */ (matrix.data.subarray(row * width, (row + 1) * width));
 }
 
 /** Σ weight · value. @param {ArrayLike<number>} weights @param {ArrayLike<number>[]} values */

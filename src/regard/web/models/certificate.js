@@ -9,7 +9,7 @@
 import { byHead, kernel } from "../engine/kernel.js";
 import { printedCount } from "../maths/numbers.js";
 import { outputsInDouble } from "./forward.js";
-import { headsFirst, rowsAt } from "./rows.js";
+import { headsFirst, rowsAt } from "../maths/rows.js";
 
 const ROWS = 16; // queries of each head, evenly spaced from the first to the last
 

@@ -3,7 +3,7 @@ import { kernel } from "../engine/kernel.js";
 import { roundingErrorOf } from "./certificate.js";
 import { ForwardPass, changedStates } from "./forward.js";
 import { layersFrom } from "./layers.js";
-import { pauses } from "./pause.js";
+import { pauses } from "../sources/pause.js";
 import { Reading } from "./reading.js";
 import { sampler } from "./sampler.js";
 import { tokenizerFileOf } from "./tokenizers/gguf_vocabulary.js";
@@ -28,7 +28,7 @@ export class Model {
   roundingError = null;
 
   /**
-   * @param {Manifest} manifest @param {import("../engine/kernel.js").Tensor} file the bytes of the weights, in the kernel's memory
+   * @param {Manifest} manifest @param {Tensor} file the bytes of the weights, in the kernel's memory
    * @param {unknown} [tokenizer] a tokenizer.json, parsed; a GGUF file has its own
    */
   constructor(manifest, file, tokenizer) {

@@ -1,7 +1,7 @@
 /** Activation patching and the logit lens by a model in the page: the same answers as `regard/viewer/patching.py` gives. */
 import { framed } from "../sources/frames.js";
-import { yieldToEvents } from "../sources/layer.js";
-import { rowsAt } from "./rows.js";
+import { pauses } from "../sources/pause.js";
+import { rowsAt } from "../maths/rows.js";
 
 /** @typedef {import("./reading.js").Reading} Reading */
 
@@ -65,7 +65,7 @@ function shareOfTheWay({ model, states }, other, query) {
 /** The most likely next token after every layer, the embedding first, its probability, and the rank of the token that follows. @param {Reading} reading @param {AbortSignal} [signal] */
 export async function lensOf({ model, encoded: { ids }, states, count }, signal) {
   checkLength(count);
-  const pause = yieldToEvents(signal);
+  const pause = pauses(signal);
   const [probability, rank] = [new Float32Array(states.length * count), new Float32Array(states.length * count).fill(NaN)];
   /** @type {string[][]} */
   const tops = [];

@@ -1,7 +1,7 @@
 /** A text as a model read it: tokens, words, and what every layer computed. */
 import { framed } from "../sources/frames.js";
 import { certify } from "./certificate.js";
-import { headsFirst } from "./rows.js";
+import { headsFirst } from "../maths/rows.js";
 import { wordsOf } from "./tokenizers/tokeniser.js";
 
 /**

@@ -20,7 +20,7 @@ export function makePlace({ state, description, view, views, lifetime, said, abo
   const all = layers.flatMap((layer) => heads.map((head) => ({ layer, head })));
   const dots = hasHead && all.length > 1 ? makePicker(all) : null;
 
-  /** @param {{layer: number, head: number}[]} places */
+  /** @param {HeadPlace[]} places */
   function makePicker(places) {
     const picker = makeDots({ label: "Heads", choose: (head) => state.set({ ...head, heads: null }) });
     const turned = layers.length > heads.length;

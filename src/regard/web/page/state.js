@@ -86,7 +86,7 @@ export function hasHeads(description) {
   return description.heads > 1 || numberOfHead(description, 0) > 0;
 }
 
-/** "Layer 3, head 5". @param {{layer: number, head: number}} head @param {Description} description */
+/** "Layer 3, head 5". @param {HeadPlace} head @param {Description} description */
 export function nameOfHead({ layer, head }, description) {
   const number = numberOfHead(description, head);
   return hasLayers(description) ? `Layer ${numberOfLayer(description, layer)}, head ${number}` : `Head ${number}`;

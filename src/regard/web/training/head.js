@@ -28,7 +28,7 @@ export function makeHead(film, colours, announce) {
     element("div", { class: "regard-training-beside" }, heading, role, readout, vectors),
   );
 
-  /** @param {number} at @param {number} probe @param {import("./model.js").Head} one @param {number} query */
+  /** @param {number} at @param {number} probe @param {HeadPlace} one @param {number} query */
   function show(at, probe, one, query) {
     const { tokens, keys } = film.probes[probe];
     const weights = film.weights(at, probe, one);

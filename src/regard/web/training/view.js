@@ -2,9 +2,8 @@
 import { makeColours } from "../elements/colours.js";
 import { segments, slider, walkable } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
-import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
-import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
+import { headingOf, makeHeader, makePage } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
 import { paintMap } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
@@ -19,22 +18,16 @@ const FASTEST = 50; // milliseconds between two snapshots
  */
 export function showTraining(el, frame, { isPage = true } = {}) {
   const film = filmOf(frame);
-  const lifetime = makeLifetime();
-  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
-  const root = element("div", { class: "regard regard-training" });
-  el.append(root);
-  lifetime.add(() => root.remove());
+  const { lifetime, root, live, theme } = makePage(el, "regard-training", () => {
+    show = draw();
+    set({ playing: false });
+  });
   const body = element("div");
   let shown = openingOf(film);
   const wait = Math.max(FASTEST, FILM / Math.max(film.snapshots - 1, 1));
   let stopTimer = () => {};
-  const announce = (/** @type {string} */ text) => (live.textContent = text);
-  const draw = () => drawFilm(body, { film, colours: makeColours(theme.now()), announce, set, get: () => shown });
-  const theme = themeSwitch(root, true, lifetime, () => {
-    show = draw();
-    set({ playing: false });
-  });
-  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, headerOf(film), body, live);
+  const draw = () => drawFilm(body, { film, colours: makeColours(theme.now()), announce: live.announce, set, get: () => shown });
+  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, headerOf(film), body, live.el);
   let show = draw();
   show();
 

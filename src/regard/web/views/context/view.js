@@ -28,7 +28,7 @@ class ContextPicture {
   #first = makeReady();
   ready = this.#first.ready;
   #stopWaiting = () => {};
-  /** @type {import("../../page/views.js").Other|null} the reading on the right; null: the same as on the left */
+  /** @type {Other|null} the reading on the right; null: the same as on the left */
   #other = null;
   #asked = ""; // text and model of `#other`
   /** @type {{cosine: number, distance: number}[]|null} */
@@ -73,10 +73,8 @@ class ContextPicture {
   #begin() {
     const { lifetime, services, state } = this;
     lifetime.add(() => this.#other !== services.beside && this.#other?.close());
-    lifetime.resized(this.vectors, (entry) => {
-      const width = Math.min(WIDEST, Math.floor(entry.contentRect.width));
-      if (width === this.#width) return;
-      this.#width = width;
+    lifetime.widths(this.vectors, (width) => {
+      this.#width = Math.min(WIDEST, Math.floor(width));
       this.#drawMoves();
     });
     if (services.read) services.models?.().then((names) => !lifetime.ended && this.#showModels(names), () => {});
@@ -162,7 +160,7 @@ class ContextPicture {
     );
   }
 
-  /** @param {import("../../page/views.js").Other|null} other */
+  /** @param {Other|null} other */
   #setOther(other) {
     if (this.#other !== this.services.beside) this.#other?.close();
     this.#other = other;
@@ -212,7 +210,7 @@ class ContextPicture {
     return { source: printable(this.description.source ?? this.description.model), compared: this.compared };
   }
 
-  /** @returns {import("../../page/export.js").Table} */
+  /** @returns {Table} */
   table() {
     const state = (/** @type {number} */ place) => (place ? `after layer ${numberOfLayer(this.description, place - 1)}` : "before the first layer");
     return {

@@ -101,9 +101,8 @@ function drawDots({ el, source, description, state, announce, lifetime }) {
     return (known?.of("sinks", head) ?? 0) > MOSTLY;
   }
 
-  lifetime.resized(el, ({ contentRect }) => {
-    if (Math.abs(contentRect.width - width) < 1) return;
-    width = contentRect.width;
+  lifetime.widths(el, (now) => {
+    width = now;
     show();
   });
   lifetime.add(state.listen(show, ["dots_across", "dots_up", "layer", "head"]));

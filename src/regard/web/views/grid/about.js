@@ -8,7 +8,7 @@ import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
 
 const NOT_KEPT = "not kept in this page";
 
-/** Whether the page holds this head. @param {{layer: number, head: number}} head @param {Description} description */
+/** Whether the page holds this head. @param {HeadPlace} head @param {Description} description */
 export function isKept({ layer, head }, description) {
   return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
 }
@@ -20,7 +20,7 @@ function inGeneral(label, description) {
 
 /**
  * The statistics of a head in one line.
- * @param {{layer: number, head: number}} head
+ * @param {HeadPlace} head
  * @param {any} known
  * @param {Description} description
  */
@@ -68,7 +68,7 @@ export function makeAbout({ description, state }, maps, alike) {
     open,
   );
 
-  /** The strongest link besides those of sinks and of a token to itself. @param {{layer: number, head: number}} head */
+  /** The strongest link besides those of sinks and of a token to itself. @param {HeadPlace} head */
   function strongestOf(head) {
     const shift = description.first_query ?? 0;
     const skip = (/** @type {number} */ query, /** @type {number} */ key) =>
@@ -83,7 +83,7 @@ export function makeAbout({ description, state }, maps, alike) {
     el,
     /** Draws the map again. */
     again: () => void maps.draw(canvas, shown.layer, shown.head, alike()),
-    /** @param {{layer: number, head: number}} head @param {any} known */
+    /** @param {HeadPlace} head @param {any} known */
     show(head, known) {
       shown = head;
       title.textContent = nameOfHead(head, description);

@@ -69,9 +69,9 @@ export function makeControls(state, now) {
 
 /** The colour scale of the maps. @param {Colours} colours */
 export function colourBar(colours) {
-  const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true" });
   const stops = Array.from({ length: 9 }, (_, place) => colours.weight(place / 8));
-  bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  const style = { background: `linear-gradient(90deg, ${stops.join(", ")})` };
+  const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true", style });
   const end = element("span", {});
   return {
     el: element("div", { class: "regard-grid-legend" }, element("span", { text: "0" }), bar, end),
@@ -80,7 +80,7 @@ export function colourBar(colours) {
   };
 }
 
-/** @param {{layer: number, head: number}} head @param {Description} description */
+/** @param {HeadPlace} head @param {Description} description */
 function shortNameOf({ layer, head }, description) {
   return `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}`;
 }

@@ -57,9 +57,7 @@ export const STATISTICS = [
   { name: "peak", text: "Peak", unit: "", said: "largest weight of a query, mean over queries" },
 ];
 
-/** @typedef {{layer: number, head: number}} Head */
-
-/** @param {number} layers @param {number} heads @returns {Head[]} */
+/** @param {number} layers @param {number} heads @returns {HeadPlace[]} */
 export function headsOf(layers, heads) {
   return Array.from({ length: layers * heads }, (_, place) => ({
     layer: Math.floor(place / heads),
@@ -68,7 +66,7 @@ export function headsOf(layers, heads) {
 }
 
 /**
- * @param {Head[]} heads
+ * @param {HeadPlace[]} heads
  * @param {ArrayLike<number>|undefined} numbers one per head, layer by layer; undefined keeps the model order
  * @param {boolean} down the largest first
  */
@@ -104,7 +102,7 @@ export function isDense({ grid_density: density }, count) {
 
 /**
  * The statistics of all heads, as "statistics" is answered.
- * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: Head) => number, patternOf: (head: Head) => string|null}} HeadStatistics
+ * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: HeadPlace) => number, patternOf: (head: HeadPlace) => string|null}} HeadStatistics
  * @param {Frame} frame @param {Description} description @returns {HeadStatistics}
  */
 export function statisticsFrom({ header, arrays }, { heads }) {
@@ -116,7 +114,7 @@ export function statisticsFrom({ header, arrays }, { heads }) {
   };
 }
 
-/** A row per head. @param {Head[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
+/** A row per head. @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
 export function tableOfStatistics(order, known, description, title) {
   const shown = STATISTICS.filter(({ name }) => known?.arrays[name]);
   return {

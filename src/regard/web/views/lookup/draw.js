@@ -68,8 +68,7 @@ export function makeTable() {
       const best = bestRows(answer?.weights ?? []);
       const row = (/** @type {string} */ key, /** @type {number} */ place) => {
         const weight = answer ? answer.weights[place] : null;
-        const bar = element("i");
-        bar.style.transform = `scaleX(${(weight ?? 0).toFixed(4)})`;
+        const bar = element("i", { style: { transform: `scaleX(${(weight ?? 0).toFixed(4)})` } });
         return element(
           "tr",
           { "data-best": best.has(place) || null },

@@ -10,11 +10,10 @@ const SIDE = 132; // pixels of the longer side
 export function makeMinimap(whole, move) {
   const canvas = element("canvas", { width: 1, height: 1, "aria-hidden": "true" });
   const frame = element("div", { class: "regard-minimap-frame" });
-  const el = element("div", { class: "regard-minimap", hidden: true, title: "The whole map: press to move" }, canvas, frame);
   const longer = Math.max(whole.rows, whole.columns);
-  const [width, height] = [whole.columns, whole.rows].map((count) => Math.max(24, Math.round((SIDE * count) / longer)));
-  el.style.setProperty("width", `${width}px`);
-  el.style.setProperty("height", `${height}px`);
+  const [width, height] = [whole.columns, whole.rows].map((count) => `${Math.max(24, Math.round((SIDE * count) / longer))}px`);
+  const shown = { class: "regard-minimap", hidden: true, title: "The whole map: press to move", style: { width, height } };
+  const el = element("div", shown, canvas, frame);
   /** @type {unknown} */
   let painted = null;
 

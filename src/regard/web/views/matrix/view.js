@@ -88,7 +88,7 @@ class MatrixPicture {
     listenToInput(this.stage, this.#meanings(), lifetime);
     lifetime.listen(this.stage, "focus", () => this.#focus(true));
     lifetime.listen(this.stage, "blur", () => this.#focus(false));
-    lifetime.resized(el, (entry) => this.#resize(entry.contentRect.width));
+    lifetime.widths(el, (width) => this.#resize(width));
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     drawsAs(this.canvas, () => matrixSvg(this.#seen(), this.canvas, titleOfMatrix(description, state.get())));
   }

@@ -45,7 +45,8 @@ function drawMatter(context) {
   const picture = makeDots({ label: "Heads: tap to strike out", several: true, choose: (head) => set(toggled(struck(), head)), point });
   const hint = element("p", { class: "regard-matter-hint" });
   const groups = element("div", { class: "regard-matter-groups", role: "group", "aria-label": "Strike out" });
-  replaced(el, element("div", { class: "regard-matter-heads" }, picture.el, hint, groups), outcome.el);
+  const heads = element("div", { class: "regard-matter-heads" }, picture.el, hint, groups);
+  replaced(el, heads, outcome.el);
 
   /** @param {HeadPlace|null} head */
   function point(head) {
@@ -96,9 +97,7 @@ function drawMatter(context) {
     });
   }
 
-  lifetime.resized(el, () => {
-    const now = /** @type {HTMLElement} */ (groups.parentElement).clientWidth;
-    if (Math.abs(now - width) < 1) return;
+  lifetime.widths(heads, (now) => {
     width = now;
     showDots();
   });

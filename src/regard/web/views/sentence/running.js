@@ -1,5 +1,5 @@
 /** A long text as running text: each word coloured by its weight for the selected query, with search. */
-import { uniqueId } from "../../elements/controls.js";
+import { numberAt, uniqueId } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { strongest } from "../../maths/links.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
@@ -51,8 +51,8 @@ export function makeRunning({ description, choose, point, announce }) {
   let written = ""; // which words are in the text
 
   text.addEventListener("click", (event) => {
-    const unit = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.("[data-unit]"));
-    if (unit) (event.altKey ? point : choose)(Number(unit.dataset.unit));
+    const unit = numberAt(event, "data-unit");
+    if (unit !== null) (event.altKey ? point : choose)(unit);
   });
   search.addEventListener("input", () => {
     now = searched(now, search.value);

@@ -286,7 +286,7 @@ export function inputTables({ words, query, heads, divisor, visible, numbers, tr
   if (heads > 1) settings.push(["heads", heads]);
   if (divisor !== null) settings.push(["divisor", divisor]);
   if (numbers) settings.push(["product", PRODUCTS[Number(transposed)]]);
-  /** @type {import("../../page/export.js").Table[]} */
+  /** @type {Table[]} */
   const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
   if (visible.includes(false))
     found.push({ title: "Mask: 1 where the query may see the key", columns: ["mask", ...words], rows: [[query, ...visible.map(Number)]] });

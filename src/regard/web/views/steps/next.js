@@ -109,8 +109,7 @@ export function percent(share) {
 export function movedBars(moved, changedIn) {
   const top = Math.max(...moved, 1e-9);
   return moved.slice(changedIn + 1).map((share, place) => {
-    const bar = element("span", { class: "regard-next-bar" });
-    bar.style.setProperty("width", `${(100 * share) / top}%`);
+    const bar = element("span", { class: "regard-next-bar", style: { width: `${(100 * share) / top}%` } });
     return element(
       "div",
       { class: "regard-next-layer" },
@@ -136,14 +135,10 @@ export function tokenTable(before, after) {
       "tbody",
       {},
       rows.map(({ id, text, probability }) => {
-        const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, element("span", {}));
-        (/** @type {HTMLElement} */ (bar.firstElementChild)).style.setProperty("width", `${100 * (probability ?? 0)}%`);
         const earlier = was(id);
-        if (after && earlier !== null) {
-          const mark = element("i", {});
-          mark.style.setProperty("inset-inline-start", `${100 * earlier}%`);
-          bar.append(mark);
-        }
+        const mark = after && earlier !== null ? element("i", { style: { "inset-inline-start": `${100 * earlier}%` } }) : null;
+        const filled = element("span", { style: { width: `${100 * (probability ?? 0)}%` } });
+        const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, filled, mark);
         return element(
           "tr",
           {},

@@ -56,8 +56,7 @@ export function makeNumber(choose) {
         "div",
         { class: "regard-number-bars", role: "listbox", "aria-label": "Weights of all words" },
         order.sort((one, other) => one - other).map((place) => {
-          const bar = element("i", {});
-          bar.style.setProperty("height", `${(100 * of.weight[place]) / most}%`);
+          const bar = element("i", { style: { height: `${(100 * of.weight[place]) / most}%` } });
           return element("span", { role: "option", "aria-selected": String(place === chosen), tabindex: place === chosen ? "0" : "-1", "data-key": places[place], title: `${names[place]} ${two(of.weight[place])}`, "aria-label": `${names[place]}, ${two(of.weight[place])}` }, bar);
         }),
       );

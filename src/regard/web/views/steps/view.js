@@ -143,7 +143,7 @@ class StepsPicture {
     this.bar = element("div", { class: "regard-bar" }, this.chooser.el);
     this.#layOut();
     this.editing?.draw(state.get().head);
-    lifetime.resized(el, ({ contentRect }) => this.#resize(contentRect.width));
+    lifetime.widths(el, (width) => this.#resize(width));
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     this.#load();
   }

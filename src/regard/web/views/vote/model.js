@@ -8,7 +8,6 @@ import { pileShape } from "./piles.js";
  * What the view knows of one text.
  * votes       none before they are asked for
  * before      the votes of the text before; compared: whether the two texts are compared
- * @typedef {import("../../maths/votes.js").HeadVote} HeadVote
  * @typedef {{description: Description, units: Unit[], keys: string[], votes: HeadVote[],
  *   before: {heads: Map<string, string>, counts: Map<string, number>}|null, compared: boolean}} Ballot
  * @typedef {ReturnType<typeof sceneOf>} Scene

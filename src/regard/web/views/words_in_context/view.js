@@ -198,7 +198,7 @@ class WordsPicture {
     else this.#showWord();
   }
 
-  /** @returns {import("../../page/export.js").Table} */
+  /** @returns {Table} */
   table() {
     const { description, apartWords } = this;
     if (!this.#along) throw new Error("Nothing is drawn yet.");
