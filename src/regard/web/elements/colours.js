@@ -52,10 +52,10 @@ export function makeColours(theme) {
   return {
     theme,
     ...PALETTES[theme],
-    /** The colour of a weight between 0 and 1. @param {number} value @param {"linear"|"log"} [scale] */
-    weight: (value, scale = "linear") => hexadecimal(weights, stepOf(share(value, scale))),
-    /** One hue, for the background of words. @param {number} value @param {"linear"|"log"} [scale] */
-    shade: (value, scale = "linear") => hexadecimal(shades, stepOf(share(value, scale))),
+    /** The colour of a weight between 0 and 1. @param {number} value */
+    weight: (value) => hexadecimal(weights, stepOf(value)),
+    /** One hue, for the background of words. @param {number} value */
+    shade: (value) => hexadecimal(shades, stepOf(value)),
     /** The colour of a number between −1 and 1. @param {number} value */
     signed: (value) => hexadecimal(value < 0 ? negatives : positives, stepOf(Math.abs(value))),
     /** Black or white, whichever has more contrast with this colour. @param {string} colour */

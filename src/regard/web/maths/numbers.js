@@ -1,6 +1,6 @@
 /** Vector arithmetic, and number formatting equal to Python's. Pure functions. */
 
-const MOST_DIGITS = 6;
+const [LEAST_DIGITS, MOST_DIGITS] = [2, 6];
 const EXACT = 2 ** 40;
 // Half is rounded away from zero; what single precision cannot tell from a half counts as one.
 const HALF = 0.5 + 1e-6;
@@ -87,14 +87,15 @@ export function printedVector(vector, digits) {
  * Decimals for these numbers: 0 for integers, more if all of them are small.
  * @param {ArrayLike<number>} numbers
  */
-export function digitsFor(numbers, least = 2) {
+export function digitsFor(numbers) {
   let whole = true;
   for (let place = 0; place < numbers.length && whole; place++) {
     whole = !Number.isFinite(numbers[place]) || Number.isInteger(numbers[place]);
   }
   if (whole) return 0;
   const largest = largestOf(numbers);
-  return largest >= 0.05 ? least : Math.min(MOST_DIGITS, Math.max(least, 1 - Math.floor(Math.log10(largest))));
+  const digits = largest >= 0.05 ? 0 : 1 - Math.floor(Math.log10(largest));
+  return Math.min(MOST_DIGITS, Math.max(LEAST_DIGITS, digits));
 }
 
 /**

@@ -160,16 +160,15 @@ export async function changedStates(model, state, first, changeOf, pause = () =>
 
 /**
  * The outputs of every layer's heads in double precision, (token, head · size): what the weights alone decide.
- * @param {Layers} model @param {number[]} ids @param {() => void|Promise<void>} [pause]
+ * @param {Layers} model @param {number[]} ids
  */
-export async function outputsInDouble(model, ids, pause = () => {}) {
+export function outputsInDouble(model, ids) {
   const turns = new TurnsOfTokens(0, ids.length, ids.length, "f64");
   /** @type {Float64Array[]} */
   const outputs = [];
   try {
     let state = kernel().scope(() => kernel().doubles(embedded(model, ids, 0, "f64")));
     for (let layer = 0; layer < model.encoders.length; layer++) {
-      await pause();
       state = kernel().scope(() => {
         const onHeads = (/** @type {{outputs: Tensor}} */ heads) => outputs.push(kernel().doubles(heads.outputs));
         return kernel().doubles(runBlock(model, layer, state, makeCache(model, layer, ids.length, "f64"), 0, turns, null, onHeads));

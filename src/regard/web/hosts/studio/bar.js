@@ -56,9 +56,8 @@ export function makeBar(act) {
     fit();
   }
 
-  /** Reads a text, with another model if it is there. @param {string} text @param {string} [model] */
-  function fill(text, model) {
-    if (model) menu.setModelHere(model);
+  /** Reads a text. @param {string} text */
+  function fill(text) {
     setText(text);
     act.typed(text);
   }
@@ -117,8 +116,6 @@ function makeMenu({ chosen, opened, generate }) {
     el,
     model: () => model.value,
     setModel,
-    /** Chooses a model if it is on this machine. @param {string} wanted */
-    setModelHere: (wanted) => setModel(listed.find(({ name, here }) => name === wanted && here !== false)?.name),
     /** @param {ListedModel[]} models @param {string|null} usual */
     setModels(models, usual) {
       listed = models;
