@@ -52,6 +52,29 @@ export function wordElement(text, attributes = {}, longest = LONGEST) {
   return element("bdi", { dir: "auto", title, ...attributes, text: shown });
 }
 
+/** Words with repeated ones numbered, as Python labels them: the, cat, the:2. @param {string[]} words */
+export function numbered(words) {
+  /** @type {Map<string, number>} */
+  const seen = new Map();
+  return words.map((word) => {
+    const count = (seen.get(word) ?? 0) + 1;
+    seen.set(word, count);
+    return count === 1 ? word : `${word}:${count}`;
+  });
+}
+
+/** A text in lines that are cut between words. @param {string} text @param {number} most letters of a line */
+export function linesOf(text, most) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of text.split(" ").filter(Boolean)) {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + 1 + word.length <= most) lines[last] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** Computed once per description: a long text has 100,000 units. @type {WeakMap<object, Map<string, Unit[]>>} */
 const made = new WeakMap();
 

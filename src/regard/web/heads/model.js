@@ -14,6 +14,7 @@
  * @typedef {{title: string, models: Model[], metrics: Metric[]}} Atlas
  */
 import { roundedUp } from "../maths/numbers.js";
+import { headsOf } from "../page/state.js";
 
 export const NONE = "no clear pattern";
 export const RELATION = "finds a relation";
@@ -31,8 +32,7 @@ export function atlasOf({ header, arrays }) {
 /** @param {Measured} data @param {number} place @param {Record<string, FrameArray>} arrays */
 function modelOf(data, place, arrays) {
   const { layers, heads } = data;
-  /** @type {HeadPlace[]} */
-  const all = Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
+  const all = headsOf(layers, heads);
   const statistics = new Map(data.statistics.map((one) => [one.name, one]));
   const isOf = (/** @type {HeadPlace} */ one, /** @type {HeadPlace} */ { layer, head }) => one.layer === layer && one.head === head;
   const relationsOf = (/** @type {HeadPlace} */ head) => data.relations.filter((one) => isOf(one, head));

@@ -66,6 +66,16 @@ export function keptHeads({ kept, heads }) {
   return kept?.heads ?? Array.from({ length: Math.max(heads ?? 1, 1) }, (_, head) => head);
 }
 
+/** Whether the page holds a head. @param {HeadPlace} head @param {Description} description */
+export function isKept({ layer, head }, description) {
+  return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
+}
+
+/** All heads, layer after layer. @param {number} layers @param {number} heads @returns {HeadPlace[]} */
+export function headsOf(layers, heads) {
+  return Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
+}
+
 /** The model's number of a layer: of a watched model, a reading may hold only some. @param {Description} description @param {number} layer */
 export function numberOfLayer({ layer_numbers }, layer) {
   return layer_numbers?.[layer] ?? layer;

@@ -3,6 +3,7 @@
  *
  * @typedef {ReturnType<typeof filmOf>} Film
  */
+import { headsOf } from "../page/state.js";
 
 const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
 
@@ -32,7 +33,7 @@ export function filmOf({ header: recorded, arrays }) {
   return {
     ...header,
     snapshots,
-    all: Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads })),
+    all: headsOf(layers, heads),
     accuracy,
     matrixOf,
     /** Mean entropy of a head, in nats. @param {number} at @param {HeadPlace} one */

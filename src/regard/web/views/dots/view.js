@@ -4,10 +4,10 @@ import { makeDots } from "../../elements/dots.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
 import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { shortLabelOf } from "../../page/roles.js";
-import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { headsOf, isKept, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { sinksOf, unitsOf } from "../../elements/words.js";
 import { saidOfHead } from "../grid/about.js";
-import { headsOf, statisticsFrom, tableOfStatistics } from "../grid/model.js";
+import { statisticsFrom, tableOfStatistics } from "../grid/model.js";
 import { dotKey } from "../vote/panel.js";
 import { isSpread, layoutOf, MEASURES, sharedNames } from "./model.js";
 
@@ -28,9 +28,7 @@ export const dots = {
  */
 function drawDots({ el, source, description, state, announce, lifetime }) {
   const latest = latestOnly(lifetime);
-  const layers = keptLayers(description);
-  const columns = keptHeads(description);
-  const all = headsOf(description.layers, description.heads).filter(({ layer, head }) => layers.includes(layer) && columns.includes(head));
+  const all = headsOf(description.layers, description.heads).filter((head) => isKept(head, description));
   const labels = all.map((head) => shortLabelOf(description, head));
   /** @type {import("../grid/model.js").HeadStatistics|null} */
   let known = null;

@@ -2,16 +2,11 @@
 import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { printedWeight } from "../../maths/numbers.js";
 import { popover } from "../../page/toolbar.js";
-import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
+import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
 import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
 
 const NOT_KEPT = "not kept in this page";
-
-/** Whether the page holds this head. @param {HeadPlace} head @param {Description} description */
-export function isKept({ layer, head }, description) {
-  return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
-}
 
 /** What a head is known for, which need not be in this text. @param {string|null|undefined} label @param {Description} description */
 function inGeneral(label, description) {

@@ -1,9 +1,9 @@
 /** The small maps: a cell per head, its caption, the colour scale. */
 import { segments } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
-import { hasLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
-import { isKept, saidOfHead } from "./about.js";
-import { captionOf, headsOf, ORDERS } from "./model.js";
+import { hasLayers, headsOf, isKept, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { saidOfHead } from "./about.js";
+import { captionOf, ORDERS } from "./model.js";
 
 /** @typedef {{one: HeadPlace, canvas: HTMLCanvasElement, caption: HTMLElement, option: HTMLElement, kept: boolean}} Cell */
 

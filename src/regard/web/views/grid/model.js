@@ -57,14 +57,6 @@ export const STATISTICS = [
   { name: "peak", text: "Peak", unit: "", said: "largest weight of a query, mean over queries" },
 ];
 
-/** @param {number} layers @param {number} heads @returns {HeadPlace[]} */
-export function headsOf(layers, heads) {
-  return Array.from({ length: layers * heads }, (_, place) => ({
-    layer: Math.floor(place / heads),
-    head: place % heads,
-  }));
-}
-
 /**
  * @param {HeadPlace[]} heads
  * @param {ArrayLike<number>|undefined} numbers one per head, layer by layer; undefined keeps the model order

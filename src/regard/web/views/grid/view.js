@@ -2,9 +2,9 @@
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedWeight } from "../../maths/numbers.js";
-import { nameOfHead } from "../../page/state.js";
+import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
-import { isKept, makeAbout } from "./about.js";
+import { makeAbout } from "./about.js";
 import { arrange, colourBar, makeCells, makeControls } from "./draw.js";
 import { listenToMaps } from "./input.js";
 import { makeMaps } from "./maps.js";

@@ -58,9 +58,10 @@ export function makeEditor(editable, changed, transposed) {
         }),
       ),
     );
+    const letters = Math.max(3, ...matrix.flat().map((entry) => printedEntry(entry).length));
     return element(
       "div",
-      { class: "regard-matrix-edited", style: { "--regard-letters": String(Math.max(3, ...matrix.flat().map((entry) => printedEntry(entry).length))) } },
+      { class: "regard-matrix-edited", style: { "--regard-letters": String(letters) } },
       element("p", { class: "regard-subtitle", text: `${title}: ${shapeOf(matrix.length, matrix[0].length, turned)}` }),
       element("table", {}, element("tbody", {}, rows)),
     );

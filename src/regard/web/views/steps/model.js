@@ -235,17 +235,6 @@ export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, h
   ].filter((stage) => stage !== null);
 }
 
-/** Words with repeated ones numbered, as Python labels them: the, cat, the:2. @param {string[]} words */
-export function numbered(words) {
-  /** @type {Map<string, number>} */
-  const seen = new Map();
-  return words.map((word) => {
-    const count = (seen.get(word) ?? 0) + 1;
-    seen.set(word, count);
-    return count === 1 ? word : `${word}:${count}`;
-  });
-}
-
 /**
  * The table for export; a masked key has no weight.
  * @param {{given: Given, steps: Steps, words: string[], own: number|null, heading: string, changes: Changes}} shown

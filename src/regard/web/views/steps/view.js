@@ -4,7 +4,7 @@ import { button, element, replaced } from "../../elements/elements.js";
 import { largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
 import { strongest } from "../../maths/links.js";
 import { makeState, numberOfHead } from "../../page/state.js";
-import { printable } from "../../elements/words.js";
+import { numbered, printable } from "../../elements/words.js";
 import { makeAfter } from "./after.js";
 import { makeEditor } from "./editor.js";
 import { SMALL_EXAMPLE, exampleSource } from "./example.js";
@@ -17,7 +17,6 @@ import {
   isChanged,
   keysToShow,
   labelsOf,
-  numbered,
   outputTable,
   pickedGiven,
   pickedSteps,

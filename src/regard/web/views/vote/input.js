@@ -1,8 +1,6 @@
 /** Pointer and keyboard: words and dots are two lists, each one tab stop. */
 import { numberAt, walkable } from "../../elements/controls.js";
-
-const TOUCH = 22; // pixels around a tap or the pointer in which a dot is hit
-const MOUSE = 12;
+import { MOUSE, TOUCH } from "../../elements/dots.js";
 
 /**
  * @param {ReturnType<typeof import("./draw.js").makePicture>} picture

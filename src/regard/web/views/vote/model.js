@@ -1,7 +1,7 @@
 /** The votes as dots: who votes for which word, and what there is to draw. Pure functions. */
 import { countsOf, nameOf, voteOf } from "../../maths/votes.js";
 import { keptLayers } from "../../page/state.js";
-import { unitOf, unitsOf } from "../../elements/words.js";
+import { numbered, unitOf, unitsOf } from "../../elements/words.js";
 import { pileShape } from "./piles.js";
 
 /**
@@ -126,14 +126,7 @@ export function choicesOf(votes, keys) {
 
 /** Names by which words are found again in another text: "the", "the:2", whatever their case. @param {Unit[]} units @returns {string[]} */
 export function keysOf(units) {
-  /** @type {Map<string, number>} */
-  const seen = new Map();
-  return units.map(({ text }) => {
-    const folded = text.toLowerCase();
-    const count = (seen.get(folded) ?? 0) + 1;
-    seen.set(folded, count);
-    return count === 1 ? folded : `${folded}:${count}`;
-  });
+  return numbered(units.map(({ text }) => text.toLowerCase()));
 }
 
 /** Whether each word follows a space in the text; where a word is not found, it does. @param {string} text @param {Unit[]} units @returns {boolean[]} */

@@ -6,11 +6,12 @@ import { maskingOf } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { numberOfHead, numberOfLayer } from "../../page/state.js";
 import { printable, queryUnits, unitOf, unitsOf, wordElement } from "../../elements/words.js";
+import { sinkLabel } from "../sentence/captions.js";
 import { chosenHeads, gatherRow } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
 import { makeBars, makeText } from "./draw.js";
 import { makeLinks } from "./links.js";
-import { barsOf, rowsOf, shownUnit, sinksLabel, textOf } from "./model.js";
+import { barsOf, rowsOf, shownUnit, textOf } from "./model.js";
 import { gatherAlong, gatherReceived } from "./weights.js";
 
 const LINKS = 40;
@@ -174,7 +175,7 @@ class WordsPicture {
     this.text.show(textOf({ units: this.#units, along, chosen: place, aside }), place);
     this.received.show(along.received, this.#units, place);
     this.entropy.show(along.entropy, this.#queries, unitOf(this.#queries, this.#units[place]?.first ?? null));
-    this.sinks.set(aside, sinksLabel(this.#units));
+    this.sinks.set(aside, sinkLabel(this.#units, null, null));
     this.itself.set(Boolean(this.state.get().words_itself));
   }
 
