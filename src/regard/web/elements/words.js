@@ -94,20 +94,17 @@ export function unitsOf(description, by) {
 
 /** @param {Description} description @param {"word"|"token"} by @returns {Unit[]} */
 function unitsMade(description, by) {
-  const tokens = description.tokens ?? [];
-  const special = new Set(description.special ?? []);
-  const joined = new Set(description.joined ?? []);
-  const sinks = new Set(description.sinks ?? []);
-  const ranges =
-    by === "word" && description.words?.length ? description.words : tokens.map((/** @type {string} */ _, /** @type {number} */ place) => [place, place + 1]);
-  return ranges.map((/** @type {number[]} */ [first, last]) => ({
+  const { tokens = [], special = [], joined = [], sinks = [], words, given } = description;
+  const [specials, joins, sunk] = [special, joined, sinks].map((places) => new Set(places));
+  const ranges = by === "word" && words?.length ? words : tokens.map((_, place) => [place, place + 1]);
+  return ranges.map(([first, last]) => ({
     text: spelledText(description, first, last),
     first,
     last,
-    special: special.has(first),
-    sink: sinks.has(first),
-    joined: by === "token" && joined.has(first),
-    written: description.given !== null && description.given !== undefined && first >= description.given,
+    special: specials.has(first),
+    sink: sunk.has(first),
+    joined: by === "token" && joins.has(first),
+    written: given !== null && given !== undefined && first >= given,
   }));
 }
 
@@ -181,14 +178,8 @@ function splitLetters(text) {
 /** Units of the queries, which may differ from the keys or follow cached ones. @param {Description} description @param {"word"|"token"} by */
 export function queryUnits(description, by) {
   if (description.query_tokens) {
-    return description.query_tokens.map((/** @type {string} */ text, /** @type {number} */ place) => ({
-      text,
-      first: place,
-      last: place + 1,
-      special: false,
-      sink: false,
-      joined: false,
-    }));
+    const plain = { special: false, sink: false, joined: false };
+    return description.query_tokens.map((text, place) => ({ text, first: place, last: place + 1, ...plain }));
   }
   const first = description.first_query ?? 0;
   const last = first + (description.queries ?? description.tokens.length);

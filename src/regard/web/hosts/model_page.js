@@ -1,7 +1,7 @@
 /** A page with a model, in it or at an address beside it: any text is read here, without a server. */
 import { latestOnly, makeLifetime } from "../elements/lifetime.js";
 import { megabytes } from "../maths/numbers.js";
-import { partsOf } from "../page/address.js";
+import { partsOf } from "../page/state.js";
 import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
 import { fromBase64 } from "../sources/frames.js";

@@ -165,21 +165,24 @@ export function addressOf(chosen, description) {
   return parts.length ? `#${parts.join("&")}` : "";
 }
 
+/** The parts of an address by name. @param {string} address @returns {Record<string, string>} */
+export function partsOf(address) {
+  const pairs = address.replace(/^#/, "").split("&").filter(Boolean);
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name, ...rest] = pair.split("=");
+      return [decoded(name), decoded(rest.join("="))];
+    }),
+  );
+}
+
 /**
  * The state in an address; missing and invalid parts are omitted.
- * @param {string} address
- * @param {Description} description
- * @returns {Partial<Chosen>}
+ * @param {string} address @param {Description} description @returns {Partial<Chosen>}
  */
 export function stateOf(address, description) {
-  /** @type {Record<string, any>} */
-  const found = {};
-  for (const part of address.replace(/^#/, "").split("&")) {
-    const [name, ...rest] = part.split("=").map(decoded);
-    const value = read(name, rest.join("="), description);
-    if (name && value !== undefined) found[name] = value;
-  }
-  return fitted(found, description);
+  const values = Object.entries(partsOf(address)).map(([name, text]) => [name, read(name, text, description)]);
+  return fitted(Object.fromEntries(values.filter(([name, value]) => name && value !== undefined)), description);
 }
 
 /**
@@ -266,7 +269,7 @@ export function encoded(text) {
 }
 
 /** @param {string} text */
-export function decoded(text) {
+function decoded(text) {
   try {
     return decodeURIComponent(text.replace(/\+/g, " "));
   } catch {

@@ -1,7 +1,8 @@
 /** Lookup: a soft dictionary. All computed here, except queries that only the source can embed. */
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { printedNumber, rowOf } from "../../maths/numbers.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { rowsOf } from "../../maths/rows.js";
 import { printable } from "../../elements/words.js";
 import { answerHere, comparisonOf, dictionaries, originOf, placeIn, settingsOf } from "./dictionary.js";
 import { LONGEST, formulaOf, makeControls, makeTable, remarksOf, resultLines } from "./draw.js";
@@ -29,8 +30,7 @@ async function answerOf(source, shown, { query, how, temperature, meaning }, sig
   if (meaning && query.trim()) {
     const embed = async (/** @type {string[]} */ texts, /** @type {import("../../sources/served.js").Options} */ options) => {
       const { arrays } = await source.ask("meaning", { texts }, options);
-      const data = arrays.vector.toFloat32();
-      return texts.map((_, row) => Array.from(rowOf({ data, shape: arrays.vector.shape }, row)));
+      return rowsOf(arrays.vector).map((row) => Array.from(row));
     };
     shown.embedded ??= embed(shown.keys, {});
     shown.embedded.catch(() => (shown.embedded = undefined));

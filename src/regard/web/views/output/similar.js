@@ -2,7 +2,8 @@
 import { replacedOptions, uniqueId, walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { printedNumber, rowOf } from "../../maths/numbers.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { rowsOf } from "../../maths/rows.js";
 import { shortened, wordElement } from "../../elements/words.js";
 import { similarTexts } from "./model.js";
 
@@ -53,8 +54,7 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     latest(
       (signal) => source.ask("embed", { texts: [description.text, ...others] }, { signal }),
       ({ arrays }) => {
-        const matrix = { data: arrays.vector.toFloat32(), shape: arrays.vector.shape };
-        found = similarTexts(others.concat("").map((/** @type {string} */ _, /** @type {number} */ row) => rowOf(matrix, row)), others);
+        found = similarTexts(rowsOf(arrays.vector), others);
         show();
         ready();
       },
