@@ -11,6 +11,15 @@ export function uniqueId(word) {
 }
 
 /**
+ * A control beside its label.
+ * @param {string} text @param {HTMLElement} control @param {{class?: string, label?: string|null}} [classes] of both, and of the label
+ */
+export function labelled(text, control, { class: kind = "regard-bar-group", label = "regard-label" } = {}) {
+  control.id ||= uniqueId("control");
+  return element("div", { class: kind }, element("label", { for: control.id, class: label, text }), control);
+}
+
+/**
  * A choice among a few visible options.
  * @template {string|number|boolean|null} Value
  * @param {string} label

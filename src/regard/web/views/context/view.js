@@ -1,5 +1,5 @@
 /** In context: one word in two texts side by side, and how its vector moves apart, layer by layer. */
-import { optionRow, uniqueId } from "../../elements/controls.js";
+import { labelled, optionRow, uniqueId } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
 import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { quoted } from "../../page/provenance.js";
@@ -50,12 +50,13 @@ class ContextPicture {
     this.latestMoves = latestOnly(lifetime);
     const one = services.read || this.#other ? "" : " This page holds one text: compare two of its words.";
     this.about = `The same word gets another vector in another text: every layer adds what it has looked up.${one}`;
-    const ids = { text: uniqueId("text"), model: uniqueId("model") };
+    const id = uniqueId("text");
     const typed = () => this.#typed();
-    this.input = element("input", { id: ids.text, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
-    const editor = services.read ? [element("label", { for: ids.text, class: "regard-unseen", text: "Text on the right" }), this.input] : null;
-    this.model = element("select", { id: ids.model, class: "regard-select", onchange: typed });
-    this.models = element("div", { class: "regard-bar-group", hidden: true }, element("label", { for: ids.model, class: "regard-label", text: "Model on the right" }), this.model);
+    this.input = element("input", { id, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
+    const editor = services.read ? [element("label", { for: id, class: "regard-unseen", text: "Text on the right" }), this.input] : null;
+    this.model = element("select", { class: "regard-select", onchange: typed });
+    this.models = labelled("Model on the right", this.model);
+    this.models.hidden = true;
     this.left = new ContextPane({ label: "Here", colours, lifetime, set: (chosen) => state.set(chosen) });
     this.right = new ContextPane({ label: "There", colours, lifetime, set: (chosen) => this.#setRight(chosen), text: editor && element("div", { class: "regard-context-editor" }, editor) });
     this.adjust = [this.left.choosers, this.right.choosers, this.models];

@@ -1,5 +1,5 @@
 /** The controls and the table of the look-up. */
-import { segments, select, slider, uniqueId } from "../../elements/controls.js";
+import { labelled, segments, select, slider } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { wordElement } from "../../elements/words.js";
@@ -13,13 +13,11 @@ export const LONGEST = 60; // letters of a key or a value
  * @param {import("./dictionary.js").Dictionary[]} all @param {State} state @param {() => import("./dictionary.js").Dictionary} shown
  */
 export function makeControls(all, state, shown) {
-  const ids = { query: uniqueId("query"), example: uniqueId("example"), similarity: uniqueId("similarity") };
   const usual = { lookup_query: null, lookup_similarity: null, lookup_temperature: null };
   const change = (/** @type {string} */ place) => state.set({ lookup_example: Number(place), ...usual });
   const names = all.map(({ name }, place) => ({ value: String(place), text: name }));
-  const example = select(null, names, "0", change, { id: ids.example, class: null });
+  const example = select(null, names, "0", change, { class: null });
   const query = element("input", {
-    id: ids.query,
     type: "text",
     autocomplete: "off",
     spellcheck: "false",
@@ -29,7 +27,7 @@ export function makeControls(all, state, shown) {
   });
   const ways = SIMILARITIES.map((name) => ({ value: name, text: name }));
   const choose = (/** @type {string} */ name) => state.set({ lookup_similarity: name });
-  const similarity = select(null, ways, ways[0].value, choose, { id: ids.similarity, class: null });
+  const similarity = select(null, ways, ways[0].value, choose, { class: null });
   const range = { least: 0, most: 100, step: 1, value: 50, said: (/** @type {number} */ place) => saidTemperature(temperatureAt(place, shown().temperature)) };
   const heat = slider("Temperature", range, (place) => state.set({ lookup_temperature: place }));
   heat.el.append(element("div", { class: "regard-lookup-ends", "aria-hidden": "true" }, element("span", { text: "hard" }), element("span", { text: "uniform" })));
@@ -38,11 +36,12 @@ export function makeControls(all, state, shown) {
     { value: "spelling", text: "Spelling", title: "Groups of three letters that both texts have" },
   ];
   const by = segments("Compare keys by", meanings, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
-  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) => element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
+  const field = (/** @type {string} */ text, /** @type {HTMLElement} */ control) =>
+    labelled(text, control, { class: "regard-field", label: null });
   return {
-    el: element("div", { class: "regard-lookup-controls" }, field(ids.query, "Query", query), heat.el),
+    el: element("div", { class: "regard-lookup-controls" }, field("Query", query), heat.el),
     /** For the Adjust panel. */
-    adjust: [element("div", { class: "regard-lookup-choices" }, field(ids.example, "Dictionary", example), field(ids.similarity, "Similarity", similarity)), by.el],
+    adjust: [element("div", { class: "regard-lookup-choices" }, field("Dictionary", example), field("Similarity", similarity)), by.el],
     /** @param {number} place of the dictionary @param {ReturnType<typeof import("./dictionary.js").settingsOf>} settings */
     show(place, { query: asked, how, place: at, meaning }) {
       example.value = String(place);
