@@ -40,10 +40,7 @@ const PALETTES = {
           soft: "#22304a", hidden: "#2a2f38" },
 };
 
-/**
- * The colours of a theme.
- * @param {Theme} theme
- */
+/** The colours of a theme. @param {Theme} theme */
 export function makeColours(theme) {
   const weights = tableOf(MAPS[theme]);
   const shades = tableOf(SHADES[theme]);
@@ -67,11 +64,7 @@ export function makeColours(theme) {
   };
 }
 
-/**
- * Position of a weight on its scale, from 0 to 1.
- * @param {number} value
- * @param {"linear"|"log"} scale
- */
+/** Position of a weight on its scale, from 0 to 1. @param {number} value @param {"linear"|"log"} scale */
 export function share(value, scale = "linear") {
   if (!(value > 0)) return 0;
   if (scale !== "log") return Math.min(value, 1);

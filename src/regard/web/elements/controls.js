@@ -22,9 +22,7 @@ export function labelled(text, control, { class: kind = "regard-bar-group", labe
 /**
  * A choice among a few visible options.
  * @template {string|number|boolean|null} Value
- * @param {string} label
- * @param {{value: Value, text: string, title?: string}[]} options
- * @param {Value} value
+ * @param {string} label @param {{value: Value, text: string, title?: string}[]} options @param {Value} value
  * @param {(value: Value) => void} choose
  */
 export function segments(label, options, value, choose) {
@@ -149,9 +147,7 @@ export function jobProgress(cancel, names) {
 /**
  * Roving tabindex: one control of the row is in the tab order, arrow keys, Home and End move between them.
  * @template {HTMLElement|SVGElement} Item
- * @param {KeyTarget} row
- * @param {() => Item[]} items
- * @param {(item: Item) => void} [arrived]
+ * @param {KeyTarget} row @param {() => Item[]} items @param {(item: Item) => void} [arrived]
  */
 export function walkable(row, items, arrived) {
   row.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {

@@ -102,8 +102,7 @@ export function latestOnly(lifetime) {
   lifetime.add(cancel);
   /**
    * @template T
-   * @param {(signal: AbortSignal) => Promise<T>} ask
-   * @param {(answer: T) => void} take
+   * @param {(signal: AbortSignal) => Promise<T>} ask @param {(answer: T) => void} take
    * @param {(error: Error) => void} [fail]
    */
   async function latest(ask, take, fail) {

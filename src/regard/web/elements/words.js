@@ -26,10 +26,7 @@ export function printable(text) {
   return shown;
 }
 
-/**
- * The first graphemes of a long text, and an ellipsis.
- * @param {unknown} text
- */
+/** The first graphemes of a long text, and an ellipsis. @param {unknown} text */
 export function shortened(text, longest = LONGEST) {
   // Only the beginning is split into graphemes: words of 10,000 characters occur.
   const shown = printable(String(text).slice(0, longest * 16));
@@ -42,8 +39,7 @@ export function shortened(text, longest = LONGEST) {
 /**
  * A word as an element, isolated so that right-to-left text stays within it; the whole text is its title
  * if shortened.
- * @param {unknown} text
- * @param {import("./elements.js").Attributes} [attributes]
+ * @param {unknown} text @param {import("./elements.js").Attributes} [attributes]
  */
 export function wordElement(text, attributes = {}, longest = LONGEST) {
   const shown = shortened(text, longest);
@@ -108,11 +104,7 @@ function unitsMade(description, by) {
   }));
 }
 
-/**
- * The position of the unit that contains a token.
- * @param {Unit[]} units
- * @param {number|null} token
- */
+/** The position of the unit that contains a token. @param {Unit[]} units @param {number|null} token */
 export function unitOf(units, token) {
   if (token === null || token === undefined) return -1;
   let low = 0;
@@ -126,11 +118,7 @@ export function unitOf(units, token) {
   return -1;
 }
 
-/**
- * Token weights summed per word.
- * @param {ArrayLike<number>} weights
- * @param {Unit[]} units
- */
+/** Token weights summed per word. @param {ArrayLike<number>} weights @param {Unit[]} units */
 export function summedOver(weights, units) {
   return Float32Array.from(units, ({ first, last }) => {
     let sum = 0;

@@ -9,9 +9,7 @@ import { axisOf, nameOf, onSentence, rankOf, shareOf } from "./model.js";
 const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {Colours} colours
- * @param {(text: string) => void} announce
+ * @param {import("./model.js").Atlas} atlas @param {Colours} colours @param {(text: string) => void} announce
  * @param {(metric: string) => void} plot shows a metric on the axis across
  */
 export function makeCard(atlas, colours, announce, plot) {

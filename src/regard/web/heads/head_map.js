@@ -7,11 +7,8 @@ import { NONE, axisOf, patternOf, nameOf, shareOf, short, showsPattern } from ".
 export const BY_PATTERN = "pattern";
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {import("./model.js").Model} model
- * @param {Colours} colours
- * @param {(pattern: string) => string} colourOf
- * @param {(one: HeadPlace) => void} choose
+ * @param {import("./model.js").Atlas} atlas @param {import("./model.js").Model} model @param {Colours} colours
+ * @param {(pattern: string) => string} colourOf @param {(one: HeadPlace) => void} choose
  */
 export function makeHeadMap(atlas, model, colours, colourOf, choose) {
   const cells = model.all.map((one) => ({

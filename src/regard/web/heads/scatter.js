@@ -9,11 +9,8 @@ const DOT = 6; // radius
 const ROOM = 34; // pixels around a dot that is named
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {import("./model.js").Model} model
- * @param {Colours} colours
- * @param {(pattern: string) => string} colourOf
- * @param {(one: HeadPlace) => void} choose
+ * @param {import("./model.js").Atlas} atlas @param {import("./model.js").Model} model @param {Colours} colours
+ * @param {(pattern: string) => string} colourOf @param {(one: HeadPlace) => void} choose
  * @param {boolean} small beside another one, or on a narrow screen
  */
 export function makeScatter(atlas, model, colours, colourOf, choose, small) {

@@ -11,11 +11,7 @@ import { makeScatter } from "./scatter.js";
 
 const NARROW = 620; // pixels
 
-/**
- * Show the heads; the returned function removes the page.
- * @param {HTMLElement} el
- * @param {Frame} frame
- */
+/** Show the heads; the returned function removes the page. @param {HTMLElement} el @param {Frame} frame */
 export function showHeads(el, frame) {
   const atlas = atlasOf(frame);
   const { lifetime, root, live, theme } = makePage(el, "regard-heads-page", () => draw());

@@ -64,11 +64,7 @@ export function largestOf(numbers) {
   return largest;
 }
 
-/**
- * A number with fixed decimals, half rounded away from zero.
- * @param {number} number
- * @param {number} digits
- */
+/** A number with fixed decimals, half rounded away from zero. @param {number} number @param {number} digits */
 export function printedNumber(number, digits = 2) {
   if (Number.isNaN(number)) return "NaN";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
@@ -83,10 +79,7 @@ export function printedVector(vector, digits) {
   return Array.from(vector, (number) => printedNumber(number, digits)).join(" ");
 }
 
-/**
- * Decimals for these numbers: 0 for integers, more if all of them are small.
- * @param {ArrayLike<number>} numbers
- */
+/** Decimals for these numbers: 0 for integers, more if all of them are small. @param {ArrayLike<number>} numbers */
 export function digitsFor(numbers) {
   let whole = true;
   for (let place = 0; place < numbers.length && whole; place++) {
@@ -98,10 +91,7 @@ export function digitsFor(numbers) {
   return Math.min(MOST_DIGITS, Math.max(LEAST_DIGITS, digits));
 }
 
-/**
- * A single weight with four significant digits: 0.4223, 0.00001834, 1.834·10⁻⁹.
- * @param {number} weight
- */
+/** A single weight with four significant digits: 0.4223, 0.00001834, 1.834·10⁻⁹. @param {number} weight */
 export function printedWeight(weight) {
   if (weight === 0 || !Number.isFinite(weight)) return weight === 0 ? "0" : printedNumber(weight);
   const power = Math.floor(Math.log10(Math.abs(weight)));

@@ -7,10 +7,7 @@ import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";
 
 /**
  * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by", "measure".
- * @param {State} state
- * @param {Description} description
- * @param {string[]} uses
- * @param {Lifetime} lifetime
+ * @param {State} state @param {Description} description @param {string[]} uses @param {Lifetime} lifetime
  * @param {Colours} colours
  */
 export function choosers(state, description, uses, lifetime, colours) {

@@ -175,8 +175,7 @@ export function svgText(text) {
 
 /**
  * An SVG rendered at twice the screen resolution.
- * @param {string} svg
- * @param {number} [fineness]
+ * @param {string} svg @param {number} [fineness]
  * @returns {Promise<Blob>}
  */
 export async function toPng(svg, fineness = 2) {
@@ -197,12 +196,7 @@ export async function toPng(svg, fineness = 2) {
   );
 }
 
-/**
- * Download a file.
- * @param {Blob|string} content
- * @param {string} name
- * @param {string} type
- */
+/** Download a file. @param {Blob|string} content @param {string} name @param {string} type */
 export function handOver(content, name, type) {
   const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = document.createElement("a");

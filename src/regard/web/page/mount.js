@@ -104,8 +104,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
 
   /**
    * Show another source, keeping the state where it still applies, or with the state of the address.
-   * @param {Source} source
-   * @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
+   * @param {Source} source @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
    */
   async function show(source, { signal, fromAddress = !shown } = {}) {
     const ask = frame.busy(source.ask);

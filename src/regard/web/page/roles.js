@@ -55,11 +55,9 @@ function linkText(query, key, weight) {
 
 /**
  * Questions, each with the link of this text that can be its answer; null where the model is not known.
- * @param {State} state
- * @param {Description} description
+ * @param {State} state @param {Description} description
  * @param {string[]} uses the choosers of the view
- * @param {Lifetime} lifetime
- * @param {Source} source
+ * @param {Lifetime} lifetime @param {Source} source
  * @param {((text: string) => void)|undefined} [read] reads another text
  */
 export function roles(state, description, uses, lifetime, source, read) {

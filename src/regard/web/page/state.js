@@ -28,10 +28,7 @@ export const UNCHOSEN = Object.freeze({
   measure: "weight", // or ‖weight · v · W_O‖, the mean over all layers, rollout
 });
 
-/**
- * @param {Partial<Chosen>} [start]
- * @returns {State}
- */
+/** @param {Partial<Chosen>} [start] @returns {State} */
 export function makeState(start = {}) {
   /** @type {Chosen} */
   let chosen = Object.freeze({ ...UNCHOSEN, ...start });
@@ -104,8 +101,7 @@ export function nameOfHead({ layer, head }, description) {
 
 /**
  * The state restricted to what exists: an address may come from another text.
- * @param {Partial<Chosen>} given
- * @param {Description} description
+ * @param {Partial<Chosen>} given @param {Description} description
  * @returns {Partial<Chosen>}
  */
 export function fitted(given, description) {
@@ -151,8 +147,7 @@ export function carriedOver(chosen, before, after) {
 
 /**
  * The address of a state, `#layer=4&head=7&query=they`; what the page opens with is omitted.
- * @param {Chosen} chosen
- * @param {Description} description
+ * @param {Chosen} chosen @param {Description} description
  */
 export function addressOf(chosen, description) {
   const parts = [];
@@ -187,8 +182,7 @@ export function stateOf(address, description) {
 
 /**
  * A token's name in an address: its word, `they:2` for the second one, or its position if the word is unsuitable.
- * @param {number} token
- * @param {Description} description
+ * @param {number} token @param {Description} description
  */
 export function nameOfToken(token, description) {
   const units = unitsOf(description, "word");
@@ -200,11 +194,7 @@ export function nameOfToken(token, description) {
   return count === 1 ? text : `${text}:${count}`;
 }
 
-/**
- * The token named in an address; undefined if there is none.
- * @param {string} name
- * @param {Description} description
- */
+/** The token named in an address; undefined if there is none. @param {string} name @param {Description} description */
 export function tokenOfName(name, description) {
   if (/^\d+$/.test(name)) return Number(name);
   const [, text, which] = /^(.*?)(?::(\d+))?$/s.exec(name) ?? [];

@@ -21,10 +21,7 @@ import { pauses } from "./pause.js";
 const SMALLEST_LOG = -1e4; // of a stored weight that is 0
 const STEP = 1e8; // multiply-adds between two chances to yield: 12 ms at 17 GFLOP/s
 
-/**
- * @param {Frame} frame
- * @returns {Layer}
- */
+/** @param {Frame} frame @returns {Layer} */
 export function layerFrom({ header, arrays: stored }) {
   const arrays = stored.weight ? { ...stored, ...vectorsFor(stored.weight) } : stored;
   const { q, k, v } = arrays;

@@ -35,10 +35,7 @@ import { weightAnswers } from "./weight_answers.js";
 const THUMBNAIL = 48; // cells along a side
 const FEW = 128; // tokens up to which all layers stay decoded
 
-/**
- * Waits while the page is loading, until a block is complete.
- * @param {any} page @param {string} id
- */
+/** Waits while the page is loading, until a block is complete. @param {any} page @param {string} id */
 async function arrived(page, id) {
   if (page.readyState !== "loading" || page.getElementById(id)?.nextSibling) return;
   await new Promise((go) => page.addEventListener("DOMContentLoaded", go, { once: true }));

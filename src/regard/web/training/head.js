@@ -4,11 +4,7 @@ import { largestOf, printedNumber } from "../maths/numbers.js";
 import { attendsMost, makeWordMatrix } from "../elements/word_matrix.js";
 import { roleOf } from "./model.js";
 
-/**
- * @param {import("./model.js").Film} film
- * @param {Colours} colours
- * @param {(text: string) => void} announce
- */
+/** @param {import("./model.js").Film} film @param {Colours} colours @param {(text: string) => void} announce */
 export function makeHead(film, colours, announce) {
   const heading = element("h2", { class: "regard-subtitle" });
   const role = element("p", { class: "regard-note" });

@@ -264,11 +264,7 @@ function visible(text) {
   return Array.from(text, (letter) => VISIBLE[letter] ?? letter).join("");
 }
 
-/**
- * Tokens joined into words, spelled as in the text.
- * @param {Encoded} encoded @param {string} text
- * @returns {Word[]}
- */
+/** Tokens joined into words, spelled as in the text. @param {Encoded} encoded @param {string} text @returns {Word[]} */
 export function wordsOf({ ids, texts, spans, special, joined }, text) {
   const letters = new Letters(text);
   /** @type {Word[]} */

@@ -36,10 +36,7 @@ function vocabularyOf(component) {
   return vocabulary;
 }
 
-/**
- * @param {Component} component @param {Map<string, number>} vocabulary
- * @returns {[string, number]}
- */
+/** @param {Component} component @param {Map<string, number>} vocabulary @returns {[string, number]} */
 function unknownOf(component, vocabulary) {
   const token = optionalString(component, "unk_token");
   const id = token === null ? undefined : vocabulary.get(token);
@@ -47,11 +44,7 @@ function unknownOf(component, vocabulary) {
   return [token, id];
 }
 
-/**
- * Whole words.
- * @param {Component} component @param {Map<string, number>} vocabulary
- * @returns {Model}
- */
+/** Whole words. @param {Component} component @param {Map<string, number>} vocabulary @returns {Model} */
 function makeWordLevel(component, vocabulary) {
   const [unknown, unknownId] = unknownOf(component, vocabulary);
   return {

@@ -13,12 +13,7 @@ function inGeneral(label, description) {
   return label ? `In general${description.known ? ` (${description.known.treebank})` : ""}: ${label}` : "";
 }
 
-/**
- * The statistics of a head in one line.
- * @param {HeadPlace} head
- * @param {any} known
- * @param {Description} description
- */
+/** The statistics of a head in one line. @param {HeadPlace} head @param {any} known @param {Description} description */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
   const numbers = known

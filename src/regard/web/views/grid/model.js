@@ -73,8 +73,7 @@ export function ordered(heads, numbers, down = false) {
 
 /**
  * Position of a number between the smallest and the largest, from 0 to 1.
- * @param {number} number
- * @param {ArrayLike<number>} all
+ * @param {number} number @param {ArrayLike<number>} all
  */
 export function shareOf(number, all) {
   let [least, most] = [Infinity, -Infinity];

@@ -8,9 +8,7 @@ import { coarseness } from "./tiles.js";
 
 /**
  * What a cell and its colour show.
- * @param {import("./tiles.js").Loaded[]} here
- * @param {"mean"|"max"} pool
- * @param {import("./pixels.js").Scale} scale
+ * @param {import("./tiles.js").Loaded[]} here @param {"mean"|"max"} pool @param {import("./pixels.js").Scale} scale
  * @param {number} size of a cell on the screen
  */
 export function saidOfCells(here, pool, scale, size) {
@@ -32,8 +30,7 @@ export function saidOfSampling(here) {
 }
 
 /**
- * @param {import("./geometry.js").Size} whole
- * @param {{layer: number, head: number}} chosen
+ * @param {import("./geometry.js").Size} whole @param {{layer: number, head: number}} chosen
  * @param {Description} description
  */
 export function nameOfMatrix({ rows, columns }, { layer, head }, description, name = "Weights") {

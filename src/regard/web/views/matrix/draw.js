@@ -12,8 +12,7 @@ const FINER = 4; // cells per pixel up to which a finer tile is drawn while noth
 
 /**
  * Draw one frame; returns whether tiles remain to be painted.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 export function drawFrame(drawing, what) {
   const { plot, ratio, colours } = what;
@@ -36,8 +35,7 @@ export function drawFrame(drawing, what) {
 
 /**
  * A thin outline of the matrix: faint cells would not show its edge.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 function drawEdge(drawing, { plot, view, whole, colours }) {
   const width = Math.min(plot.width, (whole.columns - view.x) * view.size);
@@ -115,18 +113,14 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, masking }) {
   }
 }
 
-/**
- * The unit, a power of ten, of numbers in cells where two decimals would show only zeros.
- * @param {number} top
- */
+/** The unit, a power of ten, of numbers in cells where two decimals would show only zeros. @param {number} top */
 export function unitFor(top) {
   return top >= 0.05 ? 0 : Math.floor(Math.log10(top * 1.0000001));
 }
 
 /**
  * The selected row and column, the region, and the cell under the pointer.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whole, focused }) {
   const { x, y } = placesOn({ plot, view });
@@ -160,8 +154,7 @@ function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whol
 /**
  * The weight drawn at a cell, and how many weights it pools; null if not loaded.
  * @param {import("./tiles.js").Loaded[]} tiles as they are drawn, the last on top
- * @param {number} row
- * @param {number} column
+ * @param {number} row @param {number} column
  * @param {number} finest cells a pixel: what is finer than that is not drawn
  */
 export function drawnAt(tiles, row, column, finest) {

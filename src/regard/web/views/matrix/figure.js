@@ -72,8 +72,7 @@ function svgDocument(width, height, title, ground, parts) {
 
 /**
  * Queries down, keys across; pooled cells name their range, masked ones are blank.
- * @param {import("./geometry.js").Picture} what
- * @param {string} title
+ * @param {import("./geometry.js").Picture} what @param {string} title
  * @param {number} coarse tokens a cell
  */
 export function matrixTable({ shown, tokens, queryTokens, drawnWeight, masking }, title, coarse) {
@@ -99,8 +98,7 @@ export function matrixTable({ shown, tokens, queryTokens, drawnWeight, masking }
 /**
  * The largest visible weights, largest first.
  * @param {import("./tiles.js").Loaded[]} tiles the coarsest first; of these the finest are looked through
- * @param {{rows: number[], columns: number[]}} shown
- * @param {number} most
+ * @param {{rows: number[], columns: number[]}} shown @param {number} most
  */
 export function strongestIn(tiles, shown, most) {
   /** @type {{rows: number[], columns: number[], weight: number}[]} */

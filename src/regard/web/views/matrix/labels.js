@@ -31,10 +31,7 @@ export function marginsFor(tokens, width, most) {
   };
 }
 
-/**
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
- */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 export function drawLabels(drawing, what) {
   const { plot, colours, shown, tokens, queryTokens, view } = what;
   drawing.textBaseline = "middle";

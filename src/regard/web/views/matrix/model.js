@@ -73,8 +73,7 @@ export function aroundRegion(rows, columns) {
 
 /**
  * The plot within its canvas, and the size of the canvas.
- * @param {string[]} tokens
- * @param {import("./geometry.js").Size} whole
+ * @param {string[]} tokens @param {import("./geometry.js").Size} whole
  * @param {number} width that there is
  * @param {number} height of the window
  */

@@ -29,10 +29,7 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   const toggle = (/** @type {number} */ unit) => choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit);
   listensToWords(list, { side, hover, choose: toggle, select: choose, walk, across });
 
-  /**
-   * Shows the words of a range.
-   * @param {Unit[]} units @param {[number, number]} range @param {string} version
-   */
+  /** Shows the words of a range. @param {Unit[]} units @param {[number, number]} range @param {string} version */
   function fill(units, range, version) {
     if (drawn === version) return;
     drawn = version;

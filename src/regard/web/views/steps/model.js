@@ -24,8 +24,7 @@ export function isChanged({ divisor, temperature, mask }) {
 
 /**
  * score → scaled → capped → biased → masked → weight → weighted value → output.
- * @param {Given} given
- * @param {Changes} [changes]
+ * @param {Given} given @param {Changes} [changes]
  * @returns {Steps}
  */
 export function stepsOf(given, changes = UNCHANGED) {
@@ -83,8 +82,7 @@ export function projectedHead(numbers, head) {
 
 /**
  * The outputs of all heads concatenated; those of silenced heads are zeros.
- * @param {Vector[]} outputs
- * @param {Set<number>} silenced
+ * @param {Vector[]} outputs @param {Set<number>} silenced
  */
 export function concatenatedOf(outputs, silenced) {
   return Float64Array.from(
@@ -144,11 +142,7 @@ export function titleOfSteps(word, size, head = null) {
   return `Query ${word}${which}: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
 }
 
-/**
- * How much a change moved weights and output.
- * @param {Steps} before
- * @param {Steps} after
- */
+/** How much a change moved weights and output. @param {Steps} before @param {Steps} after */
 export function saidOfChange(before, after) {
   const moved = totalOf(after.weight.map((one, key) => Math.abs(one - before.weight[key]))) / 2;
   const said = `${printedNumber(100 * moved, 0)} % of the weight moved`;

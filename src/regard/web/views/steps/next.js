@@ -10,9 +10,7 @@ const QUICK = 200; // milliseconds after the last change
 const SHOWN = 6; // tokens
 const NAMED = 40; // tokens that are compared with those before a change
 
-/**
- * @param {{source: Source, description: Description, lifetime: Lifetime, announce: (text: string) => void}} given
- */
+/** @param {{source: Source, description: Description, lifetime: Lifetime, announce: (text: string) => void}} given */
 export function makeNext({ source, description, lifetime, announce }) {
   const has = (/** @type {string} */ kind) => (description.has ?? []).includes(kind);
   const [latest, latestBefore] = [latestOnly(lifetime), latestOnly(lifetime)];

@@ -109,10 +109,7 @@ export function makeOrigin(again) {
   walkable(chain, options);
   pressable(chain);
 
-  /**
-   * @param {string} word @param {(letter: "q"|"k"|"v") => Origin|null} of
-   * @param {Made} made
-   */
+  /** @param {string} word @param {(letter: "q"|"k"|"v") => Origin|null} of @param {Made} made */
   function show(word, of, made) {
     const origin = of(letter);
     el.hidden = !origin;
