@@ -1,7 +1,10 @@
 /** The frame of the viewer: header, host, place, Adjust, view; and what it says of itself: busy, stale, announced. */
 import { button, element, replaced } from "../elements/elements.js";
-import { invitation, keepAdjust, keptAdjust } from "./front.js";
+import { store, stored } from "../elements/storage.js";
+import { invitation } from "./front.js";
 import { makeHeader, makeLive } from "./toolbar.js";
+
+const KEPT_ADJUST = "regard-adjust"; // whether Adjust was open at the last visit
 
 /** @param {{el: HTMLElement, remember: boolean, lifetime: Lifetime}} options */
 export function makeFrame({ el, remember, lifetime }) {
@@ -9,7 +12,7 @@ export function makeFrame({ el, remember, lifetime }) {
   const [tabs, menu, save] = ["regard-tabs", "regard-menu", "regard-share"].map((name) => element("div", { class: name }));
   const adjust = button("Adjust", () => {
     setAdjusting(parts.adjust.hidden);
-    if (remember) keepAdjust(!parts.adjust.hidden);
+    if (remember) store(KEPT_ADJUST, parts.adjust.hidden ? "" : "open");
   }, { class: "regard-button regard-adjust-button", "aria-expanded": "false" });
   const parts = {
     top: makeHeader({ navigation: tabs, tools: [menu, save, adjust] }),
@@ -24,7 +27,7 @@ export function makeFrame({ el, remember, lifetime }) {
   el.append(root);
   lifetime.add(() => root.remove());
   lifetime.widths(tabs, () => markMore(tabs));
-  if (remember) setAdjusting(keptAdjust());
+  if (remember) setAdjusting(stored(KEPT_ADJUST) === "open");
 
   /** @param {boolean} open */
   function setAdjusting(open) {

@@ -4,7 +4,6 @@ import { store, stored } from "../elements/storage.js";
 import { shortened } from "../elements/words.js";
 
 const KEPT_VIEW = "regard-view";
-const KEPT_ADJUST = "regard-adjust";
 
 /**
  * The first screen before anything is read: the sentence, why it waits, and what can be done.
@@ -43,14 +42,4 @@ function keptView() {
 /** @param {string} view */
 export function keepView(view) {
   store(KEPT_VIEW, view);
-}
-
-/** Whether Adjust was open at the last visit. */
-export function keptAdjust() {
-  return stored(KEPT_ADJUST) === "open";
-}
-
-/** @param {boolean} open */
-export function keepAdjust(open) {
-  store(KEPT_ADJUST, open ? "open" : "");
 }

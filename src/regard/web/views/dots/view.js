@@ -2,12 +2,12 @@
 import { segments, select } from "../../elements/controls.js";
 import { makeDots } from "../../elements/dots.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
-import { latestOnly, makeReady } from "../../elements/lifetime.js";
+import { makeReady } from "../../elements/lifetime.js";
 import { shortLabelOf } from "../../page/roles.js";
 import { headsOf, isKept, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { sinksOf, unitsOf } from "../../elements/words.js";
 import { saidOfHead } from "../grid/about.js";
-import { statisticsFrom, tableOfStatistics } from "../grid/model.js";
+import { askStatistics, tableOfStatistics } from "../grid/model.js";
 import { dotKey } from "../vote/panel.js";
 import { isSpread, layoutOf, MEASURES, sharedNames } from "./model.js";
 
@@ -26,8 +26,8 @@ export const dots = {
  * dots_across, dots_up  the measures over which dots are spread; without them, by layer and head
  * @param {Context} context @returns {Drawn}
  */
-function drawDots({ el, source, description, state, announce, lifetime }) {
-  const latest = latestOnly(lifetime);
+function drawDots(context) {
+  const { el, description, state, announce, lifetime } = context;
   const all = headsOf(description.layers, description.heads).filter((head) => isKept(head, description));
   const labels = all.map((head) => shortLabelOf(description, head));
   /** @type {import("../grid/model.js").HeadStatistics|null} */
@@ -105,15 +105,11 @@ function drawDots({ el, source, description, state, announce, lifetime }) {
   });
   lifetime.add(state.listen(show, ["dots_across", "dots_up", "layer", "head"]));
   lifetime.add(state.listen((now) => announce(isSpread(now) ? "Heads over two measures" : "Heads by layer"), ["dots_across"]));
-  if ((description.has ?? []).includes("statistics"))
-    latest(
-      (signal) => source.ask("statistics", {}, { signal }),
-      (frame) => {
-        known = statisticsFrom(frame, description);
-        show();
-      },
-      (error) => (said.textContent = error.message),
-    );
+  const take = (/** @type {import("../grid/model.js").HeadStatistics} */ numbers) => {
+    known = numbers;
+    show();
+  };
+  askStatistics(context, take, (error) => (said.textContent = error.message));
 
   return {
     ready,

@@ -6,6 +6,8 @@ import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
 import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
 
+/** @typedef {import("./model.js").HeadStatistics} HeadStatistics */
+
 const NOT_KEPT = "not kept in this page";
 
 /** What a head is known for, which need not be in this text. @param {string|null|undefined} label @param {Description} description */
@@ -13,7 +15,7 @@ function inGeneral(label, description) {
   return label ? `In general${description.known ? ` (${description.known.treebank})` : ""}: ${label}` : "";
 }
 
-/** The statistics of a head in one line. @param {HeadPlace} head @param {any} known @param {Description} description */
+/** The statistics of a head in one line. @param {HeadPlace} head @param {HeadStatistics|null} known @param {Description} description */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
   const numbers = known
@@ -73,7 +75,7 @@ export function makeAbout({ description, state }, maps, alike) {
     el,
     /** Draws the map again. */
     again: () => void maps.draw(canvas, shown.layer, shown.head, alike()),
-    /** @param {HeadPlace} head @param {any} known */
+    /** @param {HeadPlace} head @param {HeadStatistics|null} known */
     show(head, known) {
       shown = head;
       title.textContent = nameOfHead(head, description);

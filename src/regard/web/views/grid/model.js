@@ -1,4 +1,5 @@
-/** The order of the heads in the grid. Pure functions. */
+/** The order of the heads in the grid, their captions and statistics. Pure functions, but for the question to a source. */
+import { latestOnly } from "../../elements/lifetime.js";
 import { printedCount, printedNumber } from "../../maths/numbers.js";
 import { maskingOf } from "../../maths/masking.js";
 import { isHidden } from "../matrix/geometry.js";
@@ -96,13 +97,23 @@ export function isDense({ grid_density: density }, count) {
  * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: HeadPlace) => number, patternOf: (head: HeadPlace) => string|null}} HeadStatistics
  * @param {Frame} frame @param {Description} description @returns {HeadStatistics}
  */
-export function statisticsFrom({ header, arrays }, { heads }) {
+function statisticsFrom({ header, arrays }, { heads }) {
   const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
   return {
     arrays: numbers,
     of: (name, { layer, head }) => numbers[name]?.[layer * heads + head] ?? NaN,
     patternOf: ({ layer, head }) => header.patterns?.[layer]?.[head] ?? null,
   };
+}
+
+/**
+ * Asks for them, where a page has them.
+ * @param {Context} context @param {(known: HeadStatistics) => void} take @param {(error: Error) => void} fail
+ */
+export function askStatistics({ source, description, lifetime }, take, fail) {
+  if (!description.has.includes("statistics")) return;
+  const ask = (/** @type {AbortSignal} */ signal) => source.ask("statistics", {}, { signal });
+  latestOnly(lifetime)(ask, (frame) => take(statisticsFrom(frame, description)), fail);
 }
 
 /** A row per head. @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */

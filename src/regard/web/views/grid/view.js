@@ -1,6 +1,5 @@
 /** Grid: all heads of all layers as small maps, in model order or sorted by a statistic. */
 import { element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
 import { printedWeight } from "../../maths/numbers.js";
 import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
@@ -8,7 +7,7 @@ import { makeAbout } from "./about.js";
 import { arrange, colourBar, makeCells, makeControls } from "./draw.js";
 import { listenToMaps } from "./input.js";
 import { makeMaps } from "./maps.js";
-import { isDense, orderOf, ordered, saidOfCell, statisticsFrom, tableOfStatistics } from "./model.js";
+import { askStatistics, isDense, orderOf, ordered, saidOfCell, tableOfStatistics } from "./model.js";
 
 const TITLE = "All heads: layer · head";
 
@@ -48,7 +47,11 @@ class GridPicture {
     this.#listen();
     this.legend.show(this.#isAlike());
     this.#arrange();
-    this.#load(context);
+    const take = (/** @type {import("./model.js").HeadStatistics} */ known) => {
+      this.known = known;
+      this.#arrange();
+    };
+    askStatistics(context, take, (error) => this.#fail(error));
   }
 
   #listen() {
@@ -75,19 +78,6 @@ class GridPicture {
     };
     listenToMaps(box, meanings, lifetime);
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
-  }
-
-  /** @param {Context} context */
-  #load({ source, description }) {
-    if (!(description.has ?? []).includes("statistics")) return;
-    latestOnly(this.lifetime)(
-      (signal) => source.ask("statistics", {}, { signal }),
-      (frame) => {
-        this.known = statisticsFrom(frame, description);
-        this.#arrange();
-      },
-      (error) => this.#fail(error),
-    );
   }
 
   /** @param {Error} error */

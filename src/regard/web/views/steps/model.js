@@ -203,7 +203,7 @@ export function softmaxFormula({ masked, weight }, { sink }, { temperature }) {
 /**
  * The stages of the story, each with a sentence in the numbers that are shown.
  * @param {{given: Given, steps: Steps, words: string[], word: string, heading: string, own: number|null, hasOrigin: boolean,
- *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: any, made: import("./origin.js").Made, transposed?: boolean}} shown
+ *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: import("../../maths/block.js").Rotary|null, made: import("./origin.js").Made, transposed?: boolean}} shown
  */
 export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, hasAfter, hasNext, writes, rotary, made, transposed = false }) {
   const [best] = strongest(steps.weight, 1, { skip: (key) => key === own });
