@@ -7,7 +7,7 @@ import { pauses } from "../sources/pause.js";
 import { weightAnswers } from "../sources/weight_answers.js";
 import { describe } from "./description.js";
 import { blockedIn } from "./model.js";
-import { lensOf, otherText, patchingOf } from "./patching.js";
+import { lensOf, likelihoodIn, logitsAfter, otherText, patchingOf } from "./patching.js";
 import { rowsAt } from "../maths/rows.js";
 import { largestFirst } from "./sampler.js";
 import { allowedBy, embeddingSteps, observe } from "./transformer.js";
@@ -21,7 +21,6 @@ import { allowedBy, embeddingSteps, observe } from "./transformer.js";
 const FEW = 128; // tokens up to which the arrays of all layers stay by head
 const NAMED = 200; // of the most likely tokens, whose texts are sent
 const LONGEST_FLOW = 2048; // tokens of a text whose layers are computed again
-const ROWS = 256; // tokens whose logits are computed at once
 const MOST_TEXTS = 64;
 const LONGEST_TEXT = 4000; // characters
 const MOST_CELLS = 64; // of a thumbnail, along each side
@@ -274,19 +273,9 @@ function nextToken({ model, encoded }, query, state) {
 /** How likely the model found each token after those before it: probability and rank, from 0; the first has none. @param {Reading} reading @param {AbortSignal} [signal] */
 async function likelihoodOf({ model, encoded: { ids }, states, count }, signal) {
   const [probability, rank] = [new Float32Array(count).fill(NaN), new Float32Array(count).fill(NaN)];
-  const pause = pauses(signal);
-  const last = states[states.length - 1];
-  for (let first = 0; first < count - 1; first += ROWS) {
-    await pause();
-    const stop = Math.min(first + ROWS, count - 1);
-    const logits = model.nextLogits(last.subarray(first * model.width, stop * model.width));
-    const size = logits.length / (stop - first);
-    for (let token = first; token < stop; token++) {
-      const row = logits.subarray((token - first) * size, (token - first + 1) * size);
-      const [own, top] = [row[ids[token + 1]], row.reduce((most, logit) => Math.max(most, logit), -Infinity)];
-      probability[token + 1] = Math.exp(own - top) / row.reduce((sum, logit) => sum + Math.exp(logit - top), 0);
-      rank[token + 1] = row.reduce((larger, logit) => larger + Number(logit > own), 0);
-    }
+  for await (const { token, logits } of logitsAfter(model, states[states.length - 1], count - 1, signal)) {
+    const found = likelihoodIn(logits, ids[token + 1]);
+    [probability[token + 1], rank[token + 1]] = [found.probability, found.rank];
   }
   return { header: {}, arrays: { probability: framed(probability, [count]), rank: framed(rank, [count]) } };
 }

@@ -75,10 +75,7 @@ function drawDots(context) {
   function show() {
     if (width < 40) return;
     const placed = layoutOf(all, { description, labels, known, chosen: state.get(), width });
-    picture.show(
-      placed.dots.map((dot) => ({ ...dot, name: saidOfHead(dot, known, description) })),
-      placed,
-    );
+    picture.show(placed.dots.map((dot) => ({ ...dot, name: saidOfHead(dot, known, description) })), placed);
     picture.mark((layer, head) => layer === state.get().layer && head === state.get().head);
     for (const dot of placed.dots) picture.circleOf(dot)?.toggleAttribute("data-sink", isSink(dot));
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${placed.width} ${placed.height}`, width: placed.width, height: placed.height })) frame.setAttribute(name, String(value));

@@ -4,7 +4,7 @@ import { printedWeight } from "../../maths/numbers.js";
 import { popover } from "../../page/toolbar.js";
 import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
-import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
+import { STATISTICS, printedStatistic, saidOfCell, shareOf, statisticsIn } from "./model.js";
 
 /** @typedef {import("./model.js").HeadStatistics} HeadStatistics */
 
@@ -18,12 +18,10 @@ function inGeneral(label, description) {
 /** The statistics of a head in one line. @param {HeadPlace} head @param {HeadStatistics|null} known @param {Description} description */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
-  const numbers = known
-    ? STATISTICS.filter(({ name }) => known.arrays[name]).map(
-        ({ name, text, unit }) =>
-          `${text.toLowerCase()} ${printedStatistic(known.of(name, head))}${unit ? ` ${unit}` : ""}`,
-      )
-    : [];
+  const numbers = statisticsIn(known).map(({ name, text, unit }) => {
+    const number = printedStatistic(known?.of(name, head) ?? NaN);
+    return `${text.toLowerCase()} ${number}${unit ? ` ${unit}` : ""}`;
+  });
   const kept = isKept(head, description) ? null : NOT_KEPT;
   return [nameOfHead(head, description), kept, pattern ? `in general ${pattern}` : null, ...numbers].filter(Boolean).join(", ");
 }
@@ -49,16 +47,8 @@ export function makeAbout({ description, state }, maps, alike) {
       button(text, () => state.set({ ...shown, heads: null, view }), { class: "regard-menu-item", "aria-label": `Open in ${text}` }),
     ),
   );
-  const el = element(
-    "aside",
-    { class: "regard-card regard-grid-about", "aria-label": "Selected head" },
-    title,
-    pattern,
-    canvas,
-    strong,
-    numbers,
-    open,
-  );
+  const attributes = { class: "regard-card regard-grid-about", "aria-label": "Selected head" };
+  const el = element("aside", attributes, title, pattern, canvas, strong, numbers, open);
 
   /** The strongest link besides those of sinks and of a token to itself. @param {HeadPlace} head */
   function strongestOf(head) {
@@ -86,27 +76,17 @@ export function makeAbout({ description, state }, maps, alike) {
       canvas.hidden = !maps.draw(canvas, head.layer, head.head, alike());
       strong.textContent = strongestOf(head);
       maps.want(head.layer);
-      replaced(
-        numbers,
-        !known
-          ? []
-          : STATISTICS.filter(({ name }) => known.arrays[name]).map(({ name, text, unit, said }) => {
-              const number = known.of(name, head);
-              return element(
-                "div",
-                { title: said },
-                element("dt", { text }),
-                element(
-                  "dd",
-                  { text: printedStatistic(number) },
-                  unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null,
-                ),
-                amongAll(number, known.arrays[name]),
-              );
-            }),
-      );
+      replaced(numbers, known && statisticsIn(known).map((statistic) => statisticOf(statistic, head, known)));
     },
   };
+}
+
+/** One statistic of a head. @param {typeof STATISTICS[number]} statistic @param {HeadPlace} head @param {HeadStatistics} known */
+function statisticOf({ name, text, unit, said }, head, known) {
+  const number = known.of(name, head);
+  const measured = unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null;
+  const value = element("dd", { text: printedStatistic(number) }, measured);
+  return element("div", { title: said }, element("dt", { text }), value, amongAll(number, known.arrays[name]));
 }
 
 /** A scale with a thin mark per head and a thick one for this. @param {number} number @param {Float32Array} all */

@@ -116,9 +116,14 @@ export function askStatistics({ source, description, lifetime }, take, fail) {
   latestOnly(lifetime)(ask, (frame) => take(statisticsFrom(frame, description)), fail);
 }
 
+/** The statistics that a page has. @param {HeadStatistics|null} known */
+export function statisticsIn(known) {
+  return STATISTICS.filter(({ name }) => known?.arrays[name]);
+}
+
 /** A row per head. @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
 export function tableOfStatistics(order, known, description, title) {
-  const shown = STATISTICS.filter(({ name }) => known?.arrays[name]);
+  const shown = statisticsIn(known);
   return {
     title,
     columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],

@@ -23,9 +23,7 @@ export function saidOfCells(here, pool, scale, size) {
 export function saidOfSampling(here) {
   const rough = here.find((tile) => !tile.exact);
   if (!rough) return "";
-  const from = rough.sampled
-    ? `sampled rows (${rough.sampled})`
-    : "pooled cells";
+  const from = rough.sampled ? `sampled rows (${rough.sampled})` : "pooled cells";
   return `Map from ${from}${rough.done ? "." : "; computing the exact one…"}`;
 }
 

@@ -30,14 +30,19 @@ export function smallestCell(whole, plot) {
   return Math.min(LARGEST_CELL, plot.width / whole.columns, plot.height / whole.rows);
 }
 
+/** The nearest size of a cell that can be shown. @param {number} size @param {Size} whole @param {Plot} plot */
+function sizeWithin(size, whole, plot) {
+  const least = smallestCell(whole, plot);
+  return Math.min(Math.max(size, least), Math.max(LARGEST_CELL, least));
+}
+
 /**
  * The nearest view without needless empty margins.
  * @param {Placed} view @param {Size} whole @param {Plot} plot
  * @returns {Placed}
  */
 export function within(view, whole, plot) {
-  const least = smallestCell(whole, plot);
-  const size = Math.min(Math.max(view.size, least), Math.max(LARGEST_CELL, least));
+  const size = sizeWithin(view.size, whole, plot);
   const inside = (/** @type {number} */ first, /** @type {number} */ count, /** @type {number} */ pixels) =>
     Math.max(0, Math.min(first, count - pixels / size));
   return { x: inside(view.x, whole.columns, plot.width), y: inside(view.y, whole.rows, plot.height), size };
@@ -48,13 +53,9 @@ export function within(view, whole, plot) {
  * @param {Placed} view @param {number} factor @param {{x: number, y: number}} at @param {Size} whole @param {Plot} plot
  */
 export function zoomed(view, factor, at, whole, plot) {
-  const least = smallestCell(whole, plot);
-  const size = Math.min(Math.max(view.size * factor, least), Math.max(LARGEST_CELL, least));
-  return within(
-    { x: view.x + at.x / view.size - at.x / size, y: view.y + at.y / view.size - at.y / size, size },
-    whole,
-    plot,
-  );
+  const size = sizeWithin(view.size * factor, whole, plot);
+  const moved = 1 / view.size - 1 / size;
+  return within({ x: view.x + at.x * moved, y: view.y + at.y * moved, size }, whole, plot);
 }
 
 /**
@@ -62,7 +63,7 @@ export function zoomed(view, factor, at, whole, plot) {
  * @param {Placed} view @param {number} right @param {number} down @param {Size} whole @param {Plot} plot
  */
 export function panned(view, right, down, whole, plot) {
-  return within({ x: view.x - right / view.size, y: view.y - down / view.size, size: view.size }, whole, plot);
+  return within({ ...view, x: view.x - right / view.size, y: view.y - down / view.size }, whole, plot);
 }
 
 /** Fitted to a region. @param {number[]} region @param {Size} whole @param {Plot} plot */
@@ -83,11 +84,7 @@ export function following(view, row, column, whole, plot) {
     const margin = Math.min(1, shown / 4);
     return Math.min(Math.max(first, cell + 1 + margin - shown), Math.max(cell - margin, 0));
   };
-  return within(
-    { x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height), size: view.size },
-    whole,
-    plot,
-  );
+  return within({ ...view, x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height) }, whole, plot);
 }
 
 /**

@@ -55,10 +55,7 @@ function drawMatter(context) {
   function showDots() {
     if (width < 40) return;
     const placed = byLayer(all, { layers, columns, width: Math.min(width, 640), labelled: false });
-    picture.show(
-      placed.dots.map((dot) => ({ ...dot, name: nameOfHead(dot, description) })),
-      placed,
-    );
+    picture.show(placed.dots.map((dot) => ({ ...dot, name: nameOfHead(dot, description) })), placed);
     for (const text of picture.el.querySelectorAll("text")) text.remove();
     picture.el.append(...placed.rows.map(({ layer, y }) => drawn("text", { x: 64, y: y + 4, "text-anchor": "end", "aria-hidden": "true", text: `Layer ${numberOfLayer(description, layer)}` })));
     picture.mark((layer, head) => struck().some((one) => one.layer === layer && one.head === head));

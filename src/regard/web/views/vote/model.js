@@ -101,10 +101,7 @@ export function placed(votes, { layers, counted, apart }) {
 
 /** How many dots are on each word. @param {Dot[]} dots @param {number} words */
 export function tallied(dots, words) {
-  return countsOf(
-    dots.filter(({ where }) => where === "word"),
-    words,
-  );
+  return countsOf(dots.filter(({ where }) => where === "word"), words);
 }
 
 /** Whether two texts are the same but for a few words, so that their votes can be compared. @param {Iterable<string>} before @param {string[]} after keys */
