@@ -85,30 +85,32 @@ function relationsTable(model, one) {
   const found = model.relationsOf(one).slice(0, 6);
   if (!found.length)
     return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
-  const rows = found.map(({ arrow, accuracy, offset, untrained }) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row", text: arrow }),
-      element("td", {}, bar(accuracy[0], offset)),
-      element("td", { class: "regard-number", text: printedNumber(accuracy[0]), title: `95%: ${printedNumber(accuracy[1])} to ${printedNumber(accuracy[2])}` }),
-      element("td", { class: "regard-number", text: printedNumber(offset) }),
-      element("td", { class: "regard-number", text: untrained === null ? "–" : printedNumber(untrained) }),
-    ),
-  );
+  const rows = found.map(({ arrow, accuracy: [share, low, high], offset, untrained }) => [
+    element("th", { scope: "row", text: arrow }),
+    element("td", {}, bar(share, offset)),
+    numberCell(share, [low, high]),
+    numberCell(offset),
+    untrained === null ? element("td", { class: "regard-number", text: "–" }) : numberCell(untrained),
+  ]);
+  const said = `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`;
   return [
     element("h3", { text: "Relations that it finds" }),
-    element(
-      "table",
-      { class: "regard-table regard-heads-relations" },
-      element("thead", {}, element("tr", {}, ["Relation", "", "right", "offset", "untrained"].map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
-      element("tbody", {}, rows),
-    ),
-    element("p", {
-      class: "regard-note",
-      text: `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`,
-    }),
+    tableOf("regard-heads-relations", ["Relation", "", "right", "offset", "untrained"], rows),
+    element("p", { class: "regard-note", text: said }),
   ];
+}
+
+/** A table; a heading without text is an empty cell. @param {string} kind a class @param {string[]} headings @param {Element[][]} rows */
+function tableOf(kind, headings, rows) {
+  const head = headings.map((text) => (text ? element("th", { scope: "col", text }) : element("td")));
+  const body = rows.map((cells) => element("tr", {}, cells));
+  return element("table", { class: `regard-table ${kind}` }, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body));
+}
+
+/** @param {number} number @param {number[]|null} [interval] of 95% */
+function numberCell(number, interval = null) {
+  const title = interval && `95%: ${printedNumber(interval[0])} to ${printedNumber(interval[1])}`;
+  return element("td", { class: "regard-number", text: printedNumber(number), title });
 }
 
 /** @param {number} value @param {number} mark */
@@ -119,32 +121,19 @@ function bar(value, mark) {
 
 /** @param {import("./model.js").Model} model @param {HeadPlace} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
 function statisticsTable(model, one, atlas, plot) {
-  const rows = model.metrics
-    .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
-    .map(({ name, meaning }) => {
-      const ends = model.interval(name, one);
-      const axis = axisOf({ ...atlas, models: [model] }, name);
-      return element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` })),
-        element("td", {}, strip(model, name, one, axis)),
-        element("td", {
-          class: "regard-number",
-          text: printedNumber(model.of(name, one)),
-          title: ends ? `95%: ${printedNumber(ends[0])} to ${printedNumber(ends[1])}` : null,
-        }),
-        element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
-      );
-    });
+  const metrics = model.metrics.filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)));
+  const rows = metrics.map(({ name, meaning }) => {
+    const link = button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` });
+    return [
+      element("th", { scope: "row" }, link),
+      element("td", {}, strip(model, name, one, axisOf({ ...atlas, models: [model] }, name))),
+      numberCell(model.of(name, one), model.interval(name, one)),
+      element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
+    ];
+  });
   return [
     element("h3", { text: "Its statistics among all heads" }),
-    element(
-      "table",
-      { class: "regard-table regard-heads-statistics" },
-      element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Statistic" }), element("td"), element("th", { scope: "col", text: "mean" }), element("th", { scope: "col", text: "rank" }))),
-      element("tbody", {}, rows),
-    ),
+    tableOf("regard-heads-statistics", ["Statistic", "", "mean", "rank"], rows),
     element("p", { class: "regard-note", text: "A mark for each head of the model; select a statistic to see it as an axis." }),
   ];
 }

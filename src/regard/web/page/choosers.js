@@ -28,11 +28,7 @@ export function choosers(state, description, uses, lifetime, colours) {
   if ((several || uses.includes("head")) && description.heads > 1)
     ofHead.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
-    /** @type {{value: "word"|"token", text: string}[]} */
-    const options = [
-      { value: "word", text: "Words" },
-      { value: "token", text: "Tokens" },
-    ];
+    const options = [{ value: /** @type {const} */ ("word"), text: "Words" }, { value: /** @type {const} */ ("token"), text: "Tokens" }];
     const by = segments("Words or tokens", options, state.get().by, (chosen) => state.set({ by: chosen }));
     lifetime.add(state.listen((now) => by.set(now.by)));
     shown.push(by.el);

@@ -10,16 +10,13 @@ const KEPT_VIEW = "regard-view";
  * @param {string} text @param {string} reason @param {{text: string, act: () => void}[]} ways
  */
 export function invitation(text, reason, ways) {
+  const buttons = ways.map(({ text: name, act }) => button(name, act, { class: "regard-vote-action", "data-kind": "main" }));
   return element(
     "div",
     { class: "regard-vote" },
     element("p", { class: "regard-vote-words regard-vote-waits", dir: "auto", text: shortened(text, 140) }),
     element("p", { class: "regard-vote-said", text: reason }),
-    element(
-      "div",
-      { class: "regard-vote-actions" },
-      ways.map(({ text: name, act }) => button(name, act, { class: "regard-vote-action", "data-kind": "main" })),
-    ),
+    element("div", { class: "regard-vote-actions" }, buttons),
   );
 }
 

@@ -10,6 +10,7 @@ import { makeHead } from "./head.js";
 import { bestHead, filmOf, firstQuery, nextOf, notLearned, openingOf, roleOf, specialisation, steepest, toggledPlay } from "./model.js";
 
 const FILM = 9000; // milliseconds from the first snapshot to the last
+const HOW_TO_READ = "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it.";
 const FASTEST = 50; // milliseconds between two snapshots
 
 /**
@@ -73,6 +74,9 @@ function drawFilm(body, { film, colours, announce, set, get }) {
   const maps = makeMaps(film, colours, select);
   head.selects((query) => set({ query }));
   const problem = notLearned(film);
+  const texts = options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null;
+  const bar = element("div", { class: "regard-bar" }, texts, sentence);
+  const note = element("p", { class: "regard-note", text: HOW_TO_READ });
   replaced(
     body,
     chart.el,
@@ -80,18 +84,7 @@ function drawFilm(body, { film, colours, announce, set, get }) {
     element("div", { class: "regard-training-time" }, play, time.el, jump),
     numbers,
     roles,
-    element(
-      "div",
-      { class: "regard-training-body" },
-      element(
-        "section",
-        { "aria-label": "All heads" },
-        element("div", { class: "regard-bar" }, options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null, sentence),
-        maps.el,
-        element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it." }),
-      ),
-      head.el,
-    ),
+    element("div", { class: "regard-training-body" }, element("section", { "aria-label": "All heads" }, bar, maps.el, note), head.el),
   );
   return () => {
     const { at, probe, one, query, playing } = get();

@@ -65,16 +65,9 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
   const said = element("p", { class: "regard-note regard-lookup-said", role: "status" });
   const table = makeTable();
   const results = element("dl", { class: "regard-lookup-results" });
-  replaced(
-    el,
-    controls.el,
-    comparison,
-    formula,
-    element("div", { class: "regard-wide" }, table.el),
-    said,
-    results,
-    description.kind === "lookup" ? null : element("p", { class: "regard-note", text: NEXT }),
-  );
+  const wide = element("div", { class: "regard-wide" }, table.el);
+  const next = description.kind === "lookup" ? null : element("p", { class: "regard-note", text: NEXT });
+  replaced(el, controls.el, comparison, formula, wide, said, results, next);
 
   function compute() {
     if (!shown().asks && !settings().meaning) return take(answerHere(shown(), settings()));

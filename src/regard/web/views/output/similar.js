@@ -9,6 +9,9 @@ import { similarTexts } from "./model.js";
 
 const MOST = 24; // sentences
 const LONGEST = 300; // characters of one
+const LEAD =
+  "This model does not write. Its output is one vector per text: the mean of its words' vectors after the last layer. " +
+  "Texts that mean the same get vectors that point the same way.";
 
 /** @param {Context} context @param {() => void} ready */
 export function drawSimilar({ el, source, description, state, colours, lifetime, announce, services }, ready) {
@@ -21,17 +24,9 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   const note = element("p", { class: "regard-note", role: "status" });
   const canAdd = Boolean(services.canEmbed);
   const list = element("ol", { class: "regard-output-similar", role: canAdd ? "listbox" : null, "aria-label": canAdd ? "Sentences compared; Delete removes one" : null });
-  replaced(
-    el,
-    element("p", {
-      class: "regard-lead",
-      text: "This model does not write. Its output is one vector per text: the mean of its words' vectors after the last layer. Texts that mean the same get vectors that point the same way.",
-    }),
-    element("h2", { class: "regard-output-heading" }, "How similar to ", element("bdi", { class: "regard-word", text: shortened(description.text, 90) }), "?"),
-    canAdd ? form : null,
-    list,
-    note,
-  );
+  const text = element("bdi", { class: "regard-word", text: shortened(description.text, 90) });
+  const heading = element("h2", { class: "regard-output-heading" }, "How similar to ", text, "?");
+  replaced(el, element("p", { class: "regard-lead", text: LEAD }), heading, canAdd ? form : null, list, note);
   /** @type {ReturnType<typeof similarTexts>} */
   let found = [];
 

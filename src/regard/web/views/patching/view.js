@@ -51,15 +51,9 @@ function drawPatching(context) {
   const choice = optionRow("Taken", ["Head by head", "Word by word"], 0, (place) => state.set({ patch_by: place ? "position" : undefined }));
   const work = makeWork(layers.length, { stop, goOn: compute });
   const from = queryChooser(units.map(({ text }) => text), asker(), (word) => state.set({ query: units[word].first }), "Answer after");
-  replaced(
-    el,
-    element("div", { class: "regard-patching-choice" }, element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field), choice.el, from.el),
-    said,
-    work.el,
-    meaning,
-    map,
-    strike,
-  );
+  const label = element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field);
+  const choices = element("div", { class: "regard-patching-choice" }, label, choice.el, from.el);
+  replaced(el, choices, said, work.el, meaning, map, strike);
   field.addEventListener("change", () => state.set({ patch_text: field.value.trim() || undefined }));
 
   const heatMap = () => heatOf(description, by(), effects, { layers, heads });

@@ -31,22 +31,10 @@ export function makeRunning({ description, choose, point, announce }) {
   const strong = element("span", { class: "regard-running-strong" });
   const [earlier, later] = [button("◂ earlier", () => turn(-1), { class: "regard-link" }), button("later ▸", () => turn(1), { class: "regard-link" })];
   const where = element("span", { class: "regard-quiet" });
-  const el = element(
-    "section",
-    { class: "regard-running", "aria-label": "Running text" },
-    element(
-      "div",
-      { class: "regard-running-bar" },
-      element("label", { for: id, class: "regard-unseen", text: "Find a word" }),
-      search,
-      previous,
-      next,
-      found,
-      strong,
-      element("span", { class: "regard-running-pages" }, earlier, where, later),
-    ),
-    text,
-  );
+  const pages = element("span", { class: "regard-running-pages" }, earlier, where, later);
+  const label = element("label", { for: id, class: "regard-unseen", text: "Find a word" });
+  const bar = element("div", { class: "regard-running-bar" }, label, search, previous, next, found, strong, pages);
+  const el = element("section", { class: "regard-running", "aria-label": "Running text" }, bar, text);
   let now = NOTHING;
   let written = ""; // which words are in the text
 

@@ -70,38 +70,25 @@ export function makeAfter(state, again, description) {
       state.set({ steps_silenced: all.length ? all.join(",") : null });
     }, { class: "regard-silence", "aria-pressed": String(off), "data-silences": String(place), "aria-label": `Silence head ${number(place)}` });
     const shown = off ? new Float64Array(output.length) : output;
-    const inside =
-      output.length <= FEW
-        ? vectorCell(shown, { name: `output of head ${number(place)}`, top, digits })
-        : strip(shown, top, "regard-strip-wide");
-    return element(
-      "div",
-      { class: `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}` },
-      element("div", { class: "regard-after-name" }, element("span", { text: `head ${number(place)}` }), toggle),
-      inside,
-    );
+    const about = { name: `output of head ${number(place)}`, top, digits };
+    const inside = output.length <= FEW ? vectorCell(shown, about) : strip(shown, top, "regard-strip-wide");
+    const kind = `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}`;
+    const name = element("span", { text: `head ${number(place)}` });
+    return element("div", { class: kind }, element("div", { class: "regard-after-name" }, name, toggle), inside);
   }
 
   /** @param {ReturnType<typeof stagesOf>[number]} stage */
   function stage({ name, title, formula, vector, note, arithmetic }) {
     const key = `after-${name}`;
     const about = { name: title, top: largestOf(vector), digits: Math.max(2, digitsFor(vector)), opens: { opener, key } };
+    const quiet = (/** @type {string} */ text) => element("span", { class: "regard-quiet", text });
+    const stale = note ? element("span", { class: "regard-after-stale", text: note }) : null;
+    const length = quiet(`length ${printedNumber(lengthOf(vector), 2)}`);
     return element(
       "div",
       { class: "regard-after-stage" },
-      element(
-        "div",
-        { class: "regard-after-title" },
-        element("strong", { text: title }),
-        element("span", { class: "regard-quiet", text: formula }),
-        note ? element("span", { class: "regard-after-stale", text: note }) : null,
-      ),
-      element(
-        "div",
-        { class: "regard-after-vector" },
-        vectorCell(vector, about),
-        element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` }),
-      ),
+      element("div", { class: "regard-after-title" }, element("strong", { text: title }), quiet(formula), stale),
+      element("div", { class: "regard-after-vector" }, vectorCell(vector, about), length),
       opener.isOpen(key) ? vectorNumbers(vector, title, arithmetic) : null,
     );
   }
