@@ -12,7 +12,8 @@ export function uniqueId(word) {
 
 /**
  * A control beside its label.
- * @param {string} text @param {HTMLElement} control @param {{class?: string, label?: string|null}} [classes] of both, and of the label
+ * @param {string} text @param {HTMLElement} control
+ * @param {{class?: string, label?: string|null}} [classes] of both, and of the label
  */
 export function labelled(text, control, { class: kind = "regard-bar-group", label = "regard-label" } = {}) {
   control.id ||= uniqueId("control");
@@ -82,7 +83,8 @@ export function stepper(label, options, place, choose) {
 
 /**
  * A list of which one option is chosen.
- * @template {string} Value @param {string|null} label @param {readonly {value: Value, text: string}[]} options @param {Value} value
+ * @template {string} Value @param {string|null} label @param {readonly {value: Value, text: string}[]} options
+ * @param {Value} value
  * @param {(value: Value) => void} choose @param {import("./elements.js").Attributes} [attributes]
  */
 export function select(label, options, value, choose, attributes = {}) {

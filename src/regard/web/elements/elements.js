@@ -39,7 +39,10 @@ export function focusedBeside(el) {
   return /** @type {Document|ShadowRoot} */ (el.getRootNode()).activeElement;
 }
 
-/** Draws an element again; the focus stays on what has the same attribute. @param {Element} root @param {string} attribute @param {() => void} draw */
+/**
+ * Draws an element again; the focus stays on what has the same attribute.
+ * @param {Element} root @param {string} attribute @param {() => void} draw
+ */
 export function refocused(root, attribute, draw) {
   const focused = root.contains(document.activeElement) ? document.activeElement?.getAttribute(attribute) : null;
   draw();

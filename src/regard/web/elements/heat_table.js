@@ -27,5 +27,6 @@ function cellElement({ text, value, title, strong }, colours) {
   const fill = value === null ? null : colours.signed(value);
   const attributes = { title, "data-strong": strong || null, "data-waits": value === null || null };
   const style = fill && { background: fill, color: colours.contrast(fill) };
-  return element("td", { ...attributes, style }, strong ? element("b", { text: shortened(text, LONGEST) }) : shortened(text || "·", LONGEST));
+  const shown = shortened(text || "·", LONGEST);
+  return element("td", { ...attributes, style }, strong ? element("b", { text: shown }) : shown);
 }

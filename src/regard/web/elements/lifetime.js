@@ -56,7 +56,10 @@ export function makeLifetime() {
       return stop;
     },
 
-    /** Whenever the width of an element changes, in pixels; first when it has one. @param {Element} element @param {(width: number) => void} react */
+    /**
+     * Whenever the width of an element changes, in pixels; first when it has one.
+     * @param {Element} element @param {(width: number) => void} react
+     */
     widths(element, react) {
       let last = 0;
       const observer = new ResizeObserver((entries) => {

@@ -94,7 +94,8 @@ export function makeWordMatrix(colours, causal) {
 
 /**
  * A head's weights on a canvas, one pixel per weight.
- * @param {HTMLCanvasElement} canvas @param {Float32Array} weights @param {number} count @param {Colours} colours @param {boolean} causal
+ * @param {HTMLCanvasElement} canvas @param {Float32Array} weights @param {number} count @param {Colours} colours
+ * @param {boolean} causal
  */
 export function paintMap(canvas, weights, count, colours, causal) {
   const tile = { weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] };

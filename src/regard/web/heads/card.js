@@ -100,11 +100,15 @@ function relationsTable(model, one) {
   ];
 }
 
-/** A table; a heading without text is an empty cell. @param {string} kind a class @param {string[]} headings @param {Element[][]} rows */
+/**
+ * A table; a heading without text is an empty cell.
+ * @param {string} kind a class @param {string[]} headings @param {Element[][]} rows
+ */
 function tableOf(kind, headings, rows) {
   const head = headings.map((text) => (text ? element("th", { scope: "col", text }) : element("td")));
   const body = rows.map((cells) => element("tr", {}, cells));
-  return element("table", { class: `regard-table ${kind}` }, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body));
+  const parts = [element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)];
+  return element("table", { class: `regard-table ${kind}` }, parts);
 }
 
 /** @param {number} number @param {number[]|null} [interval] of 95% */

@@ -80,7 +80,11 @@ export async function lensOf({ model, encoded: { ids }, states, count }, signal)
   return { header: { tops }, arrays: { probability: framed(probability, [states.length, count]), rank: framed(rank, [states.length, count]) } };
 }
 
-/** The logits after each of the first tokens, computed for some at a time. @param {import("./model.js").Model} model @param {Float32Array} state @param {number} count @param {AbortSignal} [signal] */
+/**
+ * The logits after each of the first tokens, computed for some at a time.
+ * @param {import("./model.js").Model} model @param {Float32Array} state @param {number} count
+ * @param {AbortSignal} [signal]
+ */
 export async function* logitsAfter(model, state, count, signal) {
   const pause = pauses(signal);
   for (let first = 0; first < count; first += ROWS) {

@@ -5,6 +5,8 @@ import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measure
 import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";
 
+const UNITS = { word: "Words", token: "Tokens" };
+
 /**
  * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by", "measure".
  * @param {State} state @param {Description} description @param {string[]} uses @param {Lifetime} lifetime
@@ -28,7 +30,7 @@ export function choosers(state, description, uses, lifetime, colours) {
   if ((several || uses.includes("head")) && description.heads > 1)
     ofHead.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
-    const options = [{ value: /** @type {const} */ ("word"), text: "Words" }, { value: /** @type {const} */ ("token"), text: "Tokens" }];
+    const options = /** @type {const} */ (["word", "token"]).map((value) => ({ value, text: UNITS[value] }));
     const by = segments("Words or tokens", options, state.get().by, (chosen) => state.set({ by: chosen }));
     lifetime.add(state.listen((now) => by.set(now.by)));
     shown.push(by.el);

@@ -92,7 +92,10 @@ function busyWhile(root, lifetime) {
     };
 }
 
-/** Only the last of several announcements is heard. @param {(text: string) => void} announce @param {Lifetime} lifetime */
+/**
+ * Only the last of several announcements is heard.
+ * @param {(text: string) => void} announce @param {Lifetime} lifetime
+ */
 function debounced(announce, lifetime) {
   let stop = () => {};
   return (/** @type {string} */ text) => {

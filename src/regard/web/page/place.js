@@ -53,7 +53,8 @@ export function makePlace({ state, description, view, views, lifetime, said, abo
   const choose = (/** @type {string} */ name) => state.set({ view: name });
   // Few pictures stand side by side; more are a list, so that few controls are in sight.
   const names = views.map((one) => ({ value: one.name, text: one.title }));
-  const pictures = views.length > 3 ? select("Picture", names, view.name, choose) : segments("Picture", names, view.name, choose).el;
+  const isList = views.length > 3;
+  const pictures = isList ? select("Picture", names, view.name, choose) : segments("Picture", names, view.name, choose).el;
   const el = element(
     "div",
     { class: "regard-place" },

@@ -77,6 +77,7 @@ function drawFilm(body, { film, colours, announce, set, get }) {
   const texts = options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null;
   const bar = element("div", { class: "regard-bar" }, texts, sentence);
   const note = element("p", { class: "regard-note", text: HOW_TO_READ });
+  const all = element("section", { "aria-label": "All heads" }, bar, maps.el, note);
   replaced(
     body,
     chart.el,
@@ -84,7 +85,7 @@ function drawFilm(body, { film, colours, announce, set, get }) {
     element("div", { class: "regard-training-time" }, play, time.el, jump),
     numbers,
     roles,
-    element("div", { class: "regard-training-body" }, element("section", { "aria-label": "All heads" }, bar, maps.el, note), head.el),
+    element("div", { class: "regard-training-body" }, all, head.el),
   );
   return () => {
     const { at, probe, one, query, playing } = get();

@@ -18,7 +18,8 @@ export const MEASURES = [{ name: "layer", text: "Layer", unit: "", said: "the po
 export function byLayer(heads, { layers, columns, width, labelled, labels = [] }) {
   const across = Math.max(8, Math.min(128, (width - MARGIN.left - MARGIN.right) / columns.length));
   const hasLabels = labelled && across >= LABELLED;
-  const lines = hasLabels ? labels.map((label) => linesOf(label.replaceAll("→ ", "→\u00a0"), Math.floor((across - 8) / LETTER))) : [];
+  const letters = Math.floor((across - 8) / LETTER);
+  const lines = hasLabels ? labels.map((label) => linesOf(label.replaceAll("→ ", "→\u00a0"), letters)) : [];
   const most = Math.max(2, ...lines.map(({ length }) => length));
   const down = hasLabels ? 38 + LINE * most : Math.max(8, Math.min(44, across, 640 / layers.length));
   const r = Math.min(hasLabels ? 11 : Infinity, Math.min(across, down) * 0.34, 13);

@@ -15,7 +15,10 @@ function inGeneral(label, description) {
   return label ? `In general${description.known ? ` (${description.known.treebank})` : ""}: ${label}` : "";
 }
 
-/** The statistics of a head in one line. @param {HeadPlace} head @param {HeadStatistics|null} known @param {Description} description */
+/**
+ * The statistics of a head in one line.
+ * @param {HeadPlace} head @param {HeadStatistics|null} known @param {Description} description
+ */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
   const numbers = statisticsIn(known).map(({ name, text, unit }) => {
@@ -81,7 +84,10 @@ export function makeAbout({ description, state }, maps, alike) {
   };
 }
 
-/** One statistic of a head. @param {typeof STATISTICS[number]} statistic @param {HeadPlace} head @param {HeadStatistics} known */
+/**
+ * One statistic of a head.
+ * @param {typeof STATISTICS[number]} statistic @param {HeadPlace} head @param {HeadStatistics} known
+ */
 function statisticOf({ name, text, unit, said }, head, known) {
   const number = known.of(name, head);
   const measured = unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null;

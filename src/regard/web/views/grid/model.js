@@ -121,7 +121,10 @@ export function statisticsIn(known) {
   return STATISTICS.filter(({ name }) => known?.arrays[name]);
 }
 
-/** A row per head. @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
+/**
+ * A row per head.
+ * @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title
+ */
 export function tableOfStatistics(order, known, description, title) {
   const shown = statisticsIn(known);
   return {

@@ -84,7 +84,8 @@ export function pictureOf(tile, scale, masking) {
 
 /**
  * A canvas with one pixel per cell.
- * @param {HTMLCanvasElement|OffscreenCanvas} canvas @param {PaintedTile} tile @param {Scale} scale @param {Masking} masking
+ * @param {HTMLCanvasElement|OffscreenCanvas} canvas @param {PaintedTile} tile @param {Scale} scale
+ * @param {Masking} masking
  */
 export function paintOn(canvas, tile, scale, masking) {
   const [rows, columns] = tile.shape;

@@ -80,7 +80,10 @@ export function makeWriting({ state, services, lifetime, announce }) {
   };
 }
 
-/** A whole number of the state. @param {State} state @param {string} name @param {number} usual @param {[number, number]} range */
+/**
+ * A whole number of the state.
+ * @param {State} state @param {string} name @param {number} usual @param {[number, number]} range
+ */
 function numberField(state, name, usual, [min, max]) {
   const now = () => state.get()[name] ?? usual;
   const attributes = { type: "number", min, max, step: 1, class: "regard-entry regard-entry-number", value: String(now()) };

@@ -5,7 +5,8 @@ import { linksOf } from "./lines.js";
 
 /**
  * Lines, and a number per word.
- * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Masking} masking
+ * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
+ * @param {Masking} masking
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean, relative?: boolean}} how  bars and lines of
  *   one word are drawn between 0 and 1, or relative to the largest; the overview of all words always is relative
  */
@@ -21,7 +22,8 @@ export function sceneOf(gathered, units, masking, { query, key, aside, apart, re
   const alone = row !== null || column !== null;
   const isGiven = column !== null; // what a key gives to the queries; else what the keys get
   const isRelative = relative || !alone;
-  const links = linksOf(gathered, { apart, query: row, key: column, aside: row === null && isGiven ? new Set() : asideKeys, relative: isRelative });
+  const noLine = row === null && isGiven ? new Set() : asideKeys;
+  const links = linksOf(gathered, { apart, query: row, key: column, aside: noLine, relative: isRelative });
   const rowOf = (/** @type {Float32Array} */ matrix) =>
     row !== null
       ? matrix.subarray(row * width, (row + 1) * width)
@@ -60,7 +62,8 @@ function isHiddenUnit(masking, query, key) {
 
 /**
  * A masked key has no weight.
- * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Masking} masking
+ * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
+ * @param {Masking} masking
  * @param {number|null} query @param {number[]|null} apart the model's numbers of the heads, where they are shown apart
  * @param {string} title
  */

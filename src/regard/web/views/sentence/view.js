@@ -245,7 +245,8 @@ class SentencePicture {
     const units = this.#units;
     this.#hovered = pointedWord(state.get().pointed, units, gathered);
     const { query, key } = this.#chosen();
-    const scene = sceneOf(gathered, units, this.#masking(), { query, key, aside: !state.get().sinks, apart: this.#isApart(), relative: this.#isRelative() });
+    const how = { aside: !state.get().sinks, apart: this.#isApart(), relative: this.#isRelative() };
+    const scene = sceneOf(gathered, units, this.#masking(), { query, key, ...how });
     const row = this.#farther && this.#farther.unit === query ? this.#farther.row : null;
     this.#showSides(scene, row);
     this.#drawLines(scene);

@@ -75,7 +75,8 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
       element("span", { class: "regard-which-number", text: number }),
     ];
     const pair = `${shortened(query.text, 20)} to ${shortened(key.text, 20)}`;
-    const said = { "aria-label": `${nameOfHead({ layer, head }, description)}, ${pair}: ${number}`, "data-at": `${layer}.${head}` };
+    const name = nameOfHead({ layer, head }, description);
+    const said = { "aria-label": `${name}, ${pair}: ${number}`, "data-at": `${layer}.${head}` };
     const isShown = { class: null, "aria-current": layer === shown && heads.includes(head) ? "true" : null };
     return element("li", {}, button("", () => choose(layer, head), { ...said, ...isShown }, parts));
   }

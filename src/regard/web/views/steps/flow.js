@@ -60,7 +60,10 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
   );
 }
 
-/** @param {ArrayLike<number>|null} output @param {number} left @param {number} middle @param {number} width @param {Colours} colours */
+/**
+ * @param {ArrayLike<number>|null} output @param {number} left @param {number} middle @param {number} width
+ * @param {Colours} colours
+ */
 function sumOf(output, left, middle, width, colours) {
   if (!output) return [label("sum", left + width / 2, middle + 5, "middle", colours.ink, 13)];
   if (output.length <= FEW) {
@@ -85,7 +88,10 @@ function sumOf(output, left, middle, width, colours) {
   });
 }
 
-/** @param {string} text @param {number} x @param {number} y @param {string} anchor @param {string} fill @param {number} size */
+/**
+ * @param {string} text @param {number} x @param {number} y @param {string} anchor @param {string} fill
+ * @param {number} size
+ */
 function label(text, x, y, anchor, fill, size) {
   return drawn("text", { x, y, "text-anchor": anchor, fill, "font-size": size, text });
 }

@@ -130,26 +130,16 @@ export function makeOrigin(again) {
       before: `${asWritten(`× W_${name}`, transposed)} (${transposed ? "W " : ""}${shape})${bias} ${origin.norm ? "→ norm →" : "="}`,
       arithmetic: (place) => projectionArithmetic(origin, place),
     });
-    if (origin.rotary)
-      cells.push({
-        key: "turned",
-        label: letter,
-        vector: origin.result,
-        before: `turned by position ${origin.position} (RoPE) →`,
-        arithmetic: (place) => vectorArithmetic(origin, place),
-      });
-    replaced(
-      chain,
-      cells.flatMap(({ key, label, vector, before }) => [
-        before ? element("span", { class: "regard-origin-operator", text: before }) : null,
-        element(
-          "div",
-          { class: "regard-origin-cell", "data-origin": key },
-          element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` }),
-          vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), opens: { opener, key }, isOption: true }),
-        ),
-      ]),
-    );
+    const turn = `turned by position ${origin.position} (RoPE) →`;
+    const turnedBy = (/** @type {number} */ place) => vectorArithmetic(origin, place);
+    if (origin.rotary) cells.push({ key: "turned", label: letter, vector: origin.result, before: turn, arithmetic: turnedBy });
+    const shown = cells.map(({ key, label, vector, before }) => {
+      const about = { name: label, top: largestOf(vector), digits: digitsFor(vector), opens: { opener, key }, isOption: true };
+      const size = element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` });
+      const cell = element("div", { class: "regard-origin-cell", "data-origin": key }, size, vectorCell(vector, about));
+      return [before ? element("span", { class: "regard-origin-operator", text: before }) : null, cell];
+    });
+    replaced(chain, shown);
     options().forEach((option, place) => (option.tabIndex = place ? -1 : 0));
     const found = cells.find(({ key }) => opener.isOpen(key));
     replaced(opened, found ? vectorNumbers(found.vector, found.label, found.arithmetic) : []);

@@ -6,7 +6,10 @@ import { digitsFor, largestOf, printedNumber, productsOf } from "../../maths/num
 const WRITTEN_OUT = 8; // products up to which the sum is written out
 const MOST_BARS = 512;
 
-/** @param {ArrayLike<number>} query @param {ArrayLike<number>} key @param {{query: string, key: string, letters?: string[]}} words */
+/**
+ * @param {ArrayLike<number>} query @param {ArrayLike<number>} key
+ * @param {{query: string, key: string, letters?: string[]}} words
+ */
 export function scoreBars(query, key, words) {
   const [left, right] = words.letters ?? ["q", "k"];
   const products = productsOf(query, key);
@@ -43,7 +46,8 @@ function bars(products, digits, named) {
   const below = shown.some((one) => one < 0) ? half * 2 : half + 18;
   const parts = shown.map((one, place) => {
     const [height, x] = [(Math.abs(one) / top) * (half - 4), place * step + step * 0.14];
-    const size = { width: step * 0.72, height: Math.max(height, 0.75), class: one < 0 ? "regard-strip-down" : "regard-strip-up" };
+    const kind = one < 0 ? "regard-strip-down" : "regard-strip-up";
+    const size = { width: step * 0.72, height: Math.max(height, 0.75), class: kind };
     const title = drawn("title", { text: `${named(place)} = ${printedNumber(one, Math.max(digits, 3))}` });
     const at = { x: x + step * 0.36, y: one < 0 ? half - 5 : half + 13, class: "regard-score-label" };
     const label = few ? drawn("text", { ...at, text: printedNumber(one, digits) }) : null;

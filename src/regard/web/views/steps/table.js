@@ -26,7 +26,8 @@ const WRITTEN_OUT = 6; // terms of a sum
 /** One cell at a time is expanded; it stays so while numbers change. @param {() => void} again */
 export function makeTable(again) {
   const table = element("table", { class: "regard-table regard-steps-table" });
-  const region = { class: "regard-scroll regard-steps-scroll", tabindex: "0", role: "region", "aria-label": "Steps as a table" };
+  const classes = "regard-scroll regard-steps-scroll";
+  const region = { class: classes, tabindex: "0", role: "region", "aria-label": "Steps as a table" };
   const opener = makeOpener(table, again);
 
   /** @param {Shown} shown */
@@ -41,7 +42,8 @@ export function makeTable(again) {
 
 /** @param {Column[]} columns @param {Shown} shown */
 function headOf(columns, { labels }) {
-  const changed = (/** @type {string|null} */ text) => text && element("span", { class: "regard-steps-changed", text: ` ${text}` });
+  const changed = (/** @type {string|null} */ text) =>
+    text && element("span", { class: "regard-steps-changed", text: ` ${text}` });
   const headings = columns.map(({ id, name, title, isNumber }) => {
     const attributes = { scope: "col", title, class: isNumber ? "regard-number" : null, "data-column": id, text: name };
     return element("th", attributes, changed(labels[id]));
@@ -92,7 +94,8 @@ function columnsOf(shown, opener) {
   function vectors(id, name, title, list, arithmetic, least = 0) {
     const numbers = list.flatMap((vector) => (vector ? Array.from(vector) : []));
     const about = { top: largestOf(numbers), digits: Math.max(least, digitsFor(numbers)) };
-    const nameAt = (/** @type {number} */ row) => `${title} of ${id === "q" || id === "sum" ? printable(shown.queryWord) : word(row)}`;
+    const isOfQuery = id === "q" || id === "sum";
+    const nameAt = (/** @type {number} */ row) => `${title} of ${isOfQuery ? printable(shown.queryWord) : word(row)}`;
     const ofRow = (/** @type {ArrayLike<number>|null} */ vector, /** @type {number} */ row) =>
       vector && vectorCell(vector, { ...about, name: nameAt(row), opens: { opener, key: `${id}-${row}` } });
     return {
@@ -117,7 +120,8 @@ function columnsOf(shown, opener) {
     return { id, name, title, isNumber: true, cell, opened: (row) => formulaElement(formula(row, printed)) };
   }
 
-  const place = (/** @type {number} */ row) => element("span", { class: "regard-quiet", text: ` ${printedCount(shown.places[row])}` });
+  const place = (/** @type {number} */ row) =>
+    element("span", { class: "regard-quiet", text: ` ${printedCount(shown.places[row])}` });
   const { capped, biased, weighted, output, weight } = steps;
   const columns = [
     {
@@ -163,7 +167,10 @@ function columnsOf(shown, opener) {
   return columns.filter((column) => column !== null);
 }
 
-/** A number that opens. @param {import("./vector.js").Opener} opener @param {string} key @param {string} name @param {string} text */
+/**
+ * A number that opens.
+ * @param {import("./vector.js").Opener} opener @param {string} key @param {string} name @param {string} text
+ */
 function numberButton(opener, key, name, text) {
   const expanded = { "aria-expanded": String(opener.isOpen(key)), "aria-label": `${name}: ${text}` };
   return button(text, () => opener.toggle(key), { class: "regard-link", "data-opens": key, ...expanded });
@@ -179,7 +186,8 @@ function sumOf({ given, steps, words, restCount }, place) {
   const values = /** @type {ArrayLike<number>[]} */ (given.values);
   const terms = steps.weight.map((weight, row) => (weight === 0 ? 0 : weight * values[row][place]));
   const order = strongest(terms.map(Math.abs), WRITTEN_OUT).sort((one, other) => one - other);
-  const said = order.map((row) => `${printedNumber(steps.weight[row], 2)} · ${signed(values[row][place])} (${printable(words[row])})`);
+  const termOf = (/** @type {number} */ row) => `${printedNumber(steps.weight[row], 2)} · ${signed(values[row][place])}`;
+  const said = order.map((row) => `${termOf(row)} (${printable(words[row])})`);
   const left = words.length + restCount - order.length;
   const sum = printedNumber(/** @type {ArrayLike<number>} */ (steps.output)[place], 3);
   return `${said.join(" + ")}${left > 0 ? ` + ${printedCount(left)} smaller terms` : ""} = ${sum}`;
@@ -198,7 +206,8 @@ function scoreOpened({ given, queryWord, words }) {
 
 /**
  * The weight as a number and a bar, with a mark at its value before a change; a masked key has none.
- * @param {Shown} shown @param {(row: number) => string} word @param {import("./vector.js").Opener} opener @returns {Column}
+ * @param {Shown} shown @param {(row: number) => string} word @param {import("./vector.js").Opener} opener
+ * @returns {Column}
  */
 function weightColumn({ steps: { weight, visible }, before: { weight: before }, logits }, word, opener) {
   const digits = Math.max(2, digitsFor(weight));

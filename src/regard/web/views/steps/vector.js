@@ -5,9 +5,14 @@ import { digitsFor, largestOf, lengthOf, printedNumber, printedVector } from "..
 export const FEW = 6; // length up to which numbers are shown
 const MOST_NUMBERS = 4096; // numbers in an expanded vector
 
+const HIDDEN = { "aria-hidden": "true" };
+
 /** @typedef {ReturnType<typeof makeOpener>} Opener */
 
-/** Which cell is open, by its `data-opens`: one at a time. @param {Element} root @param {() => void} again draws the cells */
+/**
+ * Which cell is open, by its `data-opens`: one at a time.
+ * @param {Element} root @param {() => void} again draws the cells
+ */
 export function makeOpener(root, again) {
   /** @type {string|null} */
   let open = null;
@@ -44,7 +49,10 @@ export function vectorCell(vector, { name, top, digits, opens, isOption }) {
   return element(tag, { class: "regard-strip-button", "aria-label": label, title: label, ...acts }, strip(vector, top));
 }
 
-/** Bars up for positive numbers, down for negative ones. @param {ArrayLike<number>} vector @param {number} top @param {string} [more] a class */
+/**
+ * Bars up for positive numbers, down for negative ones.
+ * @param {ArrayLike<number>} vector @param {number} top @param {string} [more] a class
+ */
 export function strip(vector, top, more = "") {
   const height = 24;
   let [up, down] = ["", ""];
@@ -56,7 +64,7 @@ export function strip(vector, top, more = "") {
   }
   return drawn(
     "svg",
-    { viewBox: `0 0 ${vector.length} ${height}`, preserveAspectRatio: "none", class: `regard-strip ${more}`, "aria-hidden": "true" },
+    { viewBox: `0 0 ${vector.length} ${height}`, preserveAspectRatio: "none", class: `regard-strip ${more}`, ...HIDDEN },
     drawn("path", { d: `M0 ${height / 2}h${vector.length}`, class: "regard-strip-zero" }),
     drawn("path", { d: up, class: "regard-strip-up" }),
     drawn("path", { d: down, class: "regard-strip-down" }),
@@ -72,7 +80,6 @@ export function vectorNumbers(vector, name, arithmetic = null) {
   const top = largestOf(vector) || 1;
   const some = Array.from(vector).slice(0, MOST_NUMBERS);
   const worked = element("div", { class: "regard-worked", role: "status" });
-  const list = element("ol", { class: "regard-numbers-list", start: "0" });
   /** @param {HTMLElement} button @param {number} place */
   const open = (button, place) => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
@@ -81,27 +88,17 @@ export function vectorNumbers(vector, name, arithmetic = null) {
     const found = isOpen ? null : arithmetic?.(place);
     replaced(worked, typeof found === "string" ? element("p", { class: "regard-formula", text: found }) : found);
   };
-  list.append(
-    ...some.map((one, place) => {
-      const kind = one < 0 ? "regard-numbers-bar regard-below" : "regard-numbers-bar";
-      const bar = element("span", { class: kind, "aria-hidden": "true", style: { width: `${(100 * Math.abs(one)) / top}%` } });
-      const number = printedNumber(one, digits);
-      const opener = arithmetic && button(number, () => opener && open(opener, place), { class: "regard-link", "aria-expanded": "false", "aria-label": `${name}, number ${place}: ${number}` });
-      return element(
-        "li",
-        {},
-        element("span", { class: "regard-numbers-place", text: String(place) }),
-        opener ? element("span", {}, opener) : element("span", { text: number }),
-        bar,
-      );
-    }),
-  );
-  const length = `${vector.length} numbers, length ${printedNumber(lengthOf(vector), 3)}`;
-  return element(
-    "div",
-    { class: "regard-numbers" },
-    element("p", { class: "regard-subtitle", text: `${name}: ${length}` }),
-    list,
-    arithmetic ? worked : null,
-  );
+  const lines = some.map((one, place) => {
+    const kind = one < 0 ? "regard-numbers-bar regard-below" : "regard-numbers-bar";
+    const bar = element("span", { class: kind, ...HIDDEN, style: { width: `${(100 * Math.abs(one)) / top}%` } });
+    const number = printedNumber(one, digits);
+    const attributes = { class: "regard-link", "aria-expanded": "false", "aria-label": `${name}, number ${place}: ${number}` };
+    const opener = arithmetic && button(number, () => opener && open(opener, place), attributes);
+    const where = element("span", { class: "regard-numbers-place", text: String(place) });
+    return element("li", {}, where, element("span", {}, opener ?? number), bar);
+  });
+  const list = element("ol", { class: "regard-numbers-list", start: "0" }, lines);
+  const said = `${name}: ${vector.length} numbers, length ${printedNumber(lengthOf(vector), 3)}`;
+  const title = element("p", { class: "regard-subtitle", text: said });
+  return element("div", { class: "regard-numbers" }, title, list, arithmetic ? worked : null);
 }

@@ -27,7 +27,8 @@ export function makeWhatIf(state, lifetime, changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
   const reset = button("Reset", () => set(UNCHANGED));
-  const title = element("div", { class: "regard-what-if-title" }, element("h2", { class: "regard-subtitle", text: "What if?" }), reset);
+  const heading = element("h2", { class: "regard-subtitle", text: "What if?" });
+  const title = element("div", { class: "regard-what-if-title" }, heading, reset);
   const el = element("section", { class: "regard-card regard-what-if", "aria-label": "What if" }, title, box, why);
   /** @type {Controls|null} */
   let controls = null;
@@ -82,7 +83,10 @@ export function makeWhatIf(state, lifetime, changed) {
   };
 }
 
-/** Sliders and a choice for a head. @param {About} about @param {(patch: Partial<import("./model.js").Changes>) => void} set */
+/**
+ * Sliders and a choice for a head.
+ * @param {About} about @param {(patch: Partial<import("./model.js").Changes>) => void} set
+ */
 function controlsFor({ size, scale, mask }, set) {
   const usual = 1 / scale;
   const root = Math.abs(usual * usual - size) < 1e-6 * size ? "√d_k = " : "";
