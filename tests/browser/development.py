@@ -46,11 +46,15 @@ PAGE = """<!DOCTYPE html>
 <script type="module" src="/web/start/{subject}.js"></script></head>
 <body class="regard-page"><main id="regard"></main></body></html>
 """
-START = """import {{ mount }} from "./page/mount.js";
+START = """import {{ makeViewer }} from "./page/mount.js";
 import {{ servedSource }} from "./sources/served.js";
 const el = document.getElementById("regard");
 const [model, wasm] = [servedSource("/ask/{subject}"), "/web/engine/regard.wasm"];
-window.mountAgain = () => mount({{ model, el, wasm, address: true }});
+window.mountAgain = () => {{
+  const viewer = makeViewer({{ el, wasm, address: true }});
+  viewer.show(model);
+  return viewer.cleanUp;
+}};
 window.cleanUp = window.mountAgain();
 """
 

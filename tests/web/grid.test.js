@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { captionOf, headsOf, orderOf, ordered, printedStatistic, shareOf, walked } from "../../src/regard/web/views/grid/model.js";
+import { headsOf } from "../../src/regard/web/page/state.js";
+import { captionOf, orderOf, ordered, printedStatistic, shareOf, walked } from "../../src/regard/web/views/grid/model.js";
 
 const names = (heads) => heads.map(({ layer, head }) => `${layer}.${head}`);
 

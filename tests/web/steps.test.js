@@ -9,12 +9,12 @@ import {
   inputTables,
   isChanged,
   keysToShow,
-  numbered,
   projectedHead,
   stepsOf,
   stepsTable,
   visibleKeys,
 } from "../../src/regard/web/views/steps/model.js";
+import { numbered } from "../../src/regard/web/elements/words.js";
 
 const E = [
   [1, 0, 1, 0],

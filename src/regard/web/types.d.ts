@@ -1,11 +1,14 @@
 /** The types that the page's modules share, by their names everywhere. */
 import type * as described from "./description.js";
 import type * as colours from "./elements/colours.js";
+import type * as exported from "./page/export.js";
 import type * as frames from "./sources/frames.js";
+import type * as kernel from "./engine/kernel.js";
 import type * as lifetime from "./elements/lifetime.js";
 import type * as served from "./sources/served.js";
 import type * as state from "./page/state.js";
 import type * as views from "./page/views.js";
+import type * as votes from "./maths/votes.js";
 import type * as words from "./elements/words.js";
 
 declare global {
@@ -17,6 +20,7 @@ declare global {
   type Colours = colours.Colours;
   type Frame = frames.Frame;
   type FrameArray = frames.FrameArray;
+  type HeadVote = votes.HeadVote;
   type Lifetime = lifetime.Lifetime;
   type Source = served.Source;
   type Chosen = state.Chosen;
@@ -24,7 +28,11 @@ declare global {
   type Context = views.Context;
   type Drawn = views.Drawn;
   type News = views.News;
+  type Other = views.Other;
+  type Real = kernel.Real;
   type Services = views.Services;
+  type Table = exported.Table;
+  type Tensor = kernel.Tensor;
   type View = views.View;
   type Unit = words.Unit;
   /** A model of the studio; `here`: on this machine. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { probabilities } from "../../../src/regard/web/maths/sampling.js";
-import { headsFirst } from "../../../src/regard/web/models/rows.js";
+import { headsFirst } from "../../../src/regard/web/maths/rows.js";
 import { largestFirst, sampler } from "../../../src/regard/web/models/sampler.js";
 import { difference, expectedOf, FOLDER, openModel } from "./support.js";
 

@@ -40,10 +40,7 @@ const PALETTES = {
           soft: "#22304a", hidden: "#2a2f38" },
 };
 
-/**
- * The colours of a theme.
- * @param {Theme} theme
- */
+/** The colours of a theme. @param {Theme} theme */
 export function makeColours(theme) {
   const weights = tableOf(MAPS[theme]);
   const shades = tableOf(SHADES[theme]);
@@ -52,10 +49,10 @@ export function makeColours(theme) {
   return {
     theme,
     ...PALETTES[theme],
-    /** The colour of a weight between 0 and 1. @param {number} value @param {"linear"|"log"} [scale] */
-    weight: (value, scale = "linear") => hexadecimal(weights, stepOf(share(value, scale))),
-    /** One hue, for the background of words. @param {number} value @param {"linear"|"log"} [scale] */
-    shade: (value, scale = "linear") => hexadecimal(shades, stepOf(share(value, scale))),
+    /** The colour of a weight between 0 and 1. @param {number} value */
+    weight: (value) => hexadecimal(weights, stepOf(value)),
+    /** One hue, for the background of words. @param {number} value */
+    shade: (value) => hexadecimal(shades, stepOf(value)),
     /** The colour of a number between −1 and 1. @param {number} value */
     signed: (value) => hexadecimal(value < 0 ? negatives : positives, stepOf(Math.abs(value))),
     /** Black or white, whichever has more contrast with this colour. @param {string} colour */
@@ -67,11 +64,7 @@ export function makeColours(theme) {
   };
 }
 
-/**
- * Position of a weight on its scale, from 0 to 1.
- * @param {number} value
- * @param {"linear"|"log"} scale
- */
+/** Position of a weight on its scale, from 0 to 1. @param {number} value @param {"linear"|"log"} scale */
 export function share(value, scale = "linear") {
   if (!(value > 0)) return 0;
   if (scale !== "log") return Math.min(value, 1);

@@ -11,11 +11,19 @@ export function uniqueId(word) {
 }
 
 /**
+ * A control beside its label.
+ * @param {string} text @param {HTMLElement} control
+ * @param {{class?: string, label?: string|null}} [classes] of both, and of the label
+ */
+export function labelled(text, control, { class: kind = "regard-bar-group", label = "regard-label" } = {}) {
+  control.id ||= uniqueId("control");
+  return element("div", { class: kind }, element("label", { for: control.id, class: label, text }), control);
+}
+
+/**
  * A choice among a few visible options.
  * @template {string|number|boolean|null} Value
- * @param {string} label
- * @param {{value: Value, text: string, title?: string}[]} options
- * @param {Value} value
+ * @param {string} label @param {{value: Value, text: string, title?: string}[]} options @param {Value} value
  * @param {(value: Value) => void} choose
  */
 export function segments(label, options, value, choose) {
@@ -74,6 +82,20 @@ export function stepper(label, options, place, choose) {
 }
 
 /**
+ * A list of which one option is chosen.
+ * @template {string} Value @param {string|null} label @param {readonly {value: Value, text: string}[]} options
+ * @param {Value} value
+ * @param {(value: Value) => void} choose @param {import("./elements.js").Attributes} [attributes]
+ */
+export function select(label, options, value, choose, attributes = {}) {
+  const onchange = () => choose(/** @type {Value} */ (el.value));
+  const texts = options.map((option) => element("option", option));
+  const el = element("select", { class: "regard-select", "aria-label": label, onchange, ...attributes }, texts);
+  el.value = value;
+  return el;
+}
+
+/**
  * A slider with a label and its value.
  * @param {string} label
  * @param {{least: number, most: number, step: number, value: number, said: (value: number) => string}} range
@@ -127,9 +149,7 @@ export function jobProgress(cancel, names) {
 /**
  * Roving tabindex: one control of the row is in the tab order, arrow keys, Home and End move between them.
  * @template {HTMLElement|SVGElement} Item
- * @param {KeyTarget} row
- * @param {() => Item[]} items
- * @param {(item: Item) => void} [arrived]
+ * @param {KeyTarget} row @param {() => Item[]} items @param {(item: Item) => void} [arrived]
  */
 export function walkable(row, items, arrived) {
   row.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
@@ -154,11 +174,20 @@ export function pressable(list) {
   });
 }
 
+/**
+ * The number that an event's element, or one around it, has in an attribute; null without.
+ * @param {Event} event @param {string} attribute @param {string} [more] of the selector
+ */
+export function numberAt(event, attribute, more = "") {
+  const holder = /** @type {Element} */ (event.target).closest?.(`[${attribute}]${more}`);
+  return holder ? Number(holder.getAttribute(attribute)) : null;
+}
+
 /** What a list does with the option that is clicked, by its `data-place`. @param {HTMLElement} list @param {(place: number) => void} choose */
 function clickable(list, choose) {
   list.addEventListener("click", (event) => {
-    const option = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest("[data-place]:not([aria-disabled])"));
-    if (option) choose(Number(option.dataset.place));
+    const place = numberAt(event, "data-place", ":not([aria-disabled])");
+    if (place !== null) choose(place);
   });
 }
 

@@ -2,9 +2,10 @@
 import { drawn } from "./elements.js";
 
 const MOVE = 360; // milliseconds
-const MOST_MOVING = 400; // dots; more are cross-faded, because moving 1,200 of them dropped to 5 frames a second
-const TOUCH = 22; // pixels around a tap in which a dot is hit
-const MOUSE = 12;
+export const FLIGHT = "cubic-bezier(0.35, 0, 0.15, 1)"; // the easing of a movement
+export const MOST_MOVING = 400; // dots; more are cross-faded, because moving 1,200 of them dropped to 5 frames a second
+export const TOUCH = 22; // pixels around a tap in which a dot is hit
+export const MOUSE = 12;
 
 /**
  * x, y, r in pixels of the picture; name: for screen readers
@@ -142,6 +143,6 @@ export function fly(root, from) {
     if (!was || !is || Math.hypot(was.x - is.x, was.y - is.y) < 1) continue;
     const svg = circle.ownerSVGElement;
     const scale = (svg?.getBoundingClientRect().width ?? 1) / (svg?.viewBox.baseVal.width || svg?.getBoundingClientRect().width || 1);
-    circle.animate([{ translate: `${(was.x - is.x) / scale}px ${(was.y - is.y) / scale}px` }, { translate: "0 0" }], { duration: MOVE, easing: "cubic-bezier(0.35, 0, 0.15, 1)" });
+    circle.animate([{ translate: `${(was.x - is.x) / scale}px ${(was.y - is.y) / scale}px` }, { translate: "0 0" }], { duration: MOVE, easing: FLIGHT });
   }
 }

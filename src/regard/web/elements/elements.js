@@ -12,9 +12,7 @@ const SVG = "http://www.w3.org/2000/svg";
  * An HTML element. Attributes that begin with `on` are event listeners; `class`, `text` and `style` (an object) are set;
  * false and null omit an attribute, true sets it to the empty string.
  * @template {keyof HTMLElementTagNameMap} Name
- * @param {Name} name
- * @param {Attributes} [attributes]
- * @param {...Children} children
+ * @param {Name} name @param {Attributes} [attributes] @param {...Children} children
  * @returns {HTMLElementTagNameMap[Name]}
  */
 export function element(name, attributes = {}, ...children) {
@@ -29,9 +27,7 @@ export function button(text, onclick, attributes = {}, ...children) {
 /**
  * An SVG element.
  * @template {keyof SVGElementTagNameMap} Name
- * @param {Name} name
- * @param {Attributes} [attributes]
- * @param {...Children} children
+ * @param {Name} name @param {Attributes} [attributes] @param {...Children} children
  * @returns {SVGElementTagNameMap[Name]}
  */
 export function drawn(name, attributes = {}, ...children) {
@@ -41,6 +37,16 @@ export function drawn(name, attributes = {}, ...children) {
 /** The focused element of the page or shadow root that holds an element. @param {Node} el */
 export function focusedBeside(el) {
   return /** @type {Document|ShadowRoot} */ (el.getRootNode()).activeElement;
+}
+
+/**
+ * Draws an element again; the focus stays on what has the same attribute.
+ * @param {Element} root @param {string} attribute @param {() => void} draw
+ */
+export function refocused(root, attribute, draw) {
+  const focused = root.contains(document.activeElement) ? document.activeElement?.getAttribute(attribute) : null;
+  draw();
+  if (focused) /** @type {HTMLElement|null} */ (root.querySelector(`[${attribute}="${focused}"]`))?.focus();
 }
 
 /** Replace all children. @param {Element} parent @param {...Children} children */

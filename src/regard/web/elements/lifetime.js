@@ -38,33 +38,34 @@ export function makeLifetime() {
     after(wait, act) {
       if (ended) return () => {};
       const timer = setTimeout(() => {
-        endings.delete(stop);
+        stop();
         act();
       }, wait);
-      const stop = () => clearTimeout(timer);
-      endings.add(stop);
-      return () => {
-        if (endings.delete(stop)) stop();
-      };
+      const stop = add(() => clearTimeout(timer));
+      return stop;
     },
 
     /** In the next animation frame. @param {() => void} act */
     nextFrame(act) {
       if (ended) return () => {};
       const request = requestAnimationFrame(() => {
-        endings.delete(stop);
+        stop();
         act();
       });
-      const stop = () => cancelAnimationFrame(request);
-      endings.add(stop);
-      return () => {
-        if (endings.delete(stop)) stop();
-      };
+      const stop = add(() => cancelAnimationFrame(request));
+      return stop;
     },
 
-    /** Whenever the size of an element changes. @param {Element} element @param {(entry: ResizeObserverEntry) => void} react */
-    resized(element, react) {
-      const observer = new ResizeObserver((entries) => react(entries[entries.length - 1]));
+    /**
+     * Whenever the width of an element changes, in pixels; first when it has one.
+     * @param {Element} element @param {(width: number) => void} react
+     */
+    widths(element, react) {
+      let last = 0;
+      const observer = new ResizeObserver((entries) => {
+        const { width } = entries[entries.length - 1].contentRect;
+        if (Math.abs(width - last) >= 1) react((last = width));
+      });
       observer.observe(element);
       return add(() => observer.disconnect());
     },
@@ -104,8 +105,7 @@ export function latestOnly(lifetime) {
   lifetime.add(cancel);
   /**
    * @template T
-   * @param {(signal: AbortSignal) => Promise<T>} ask
-   * @param {(answer: T) => void} take
+   * @param {(signal: AbortSignal) => Promise<T>} ask @param {(answer: T) => void} take
    * @param {(error: Error) => void} [fail]
    */
   async function latest(ask, take, fail) {

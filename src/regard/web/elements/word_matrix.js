@@ -2,7 +2,7 @@
 import { steppedTo } from "./controls.js";
 import { element } from "./elements.js";
 import { printedNumber } from "../maths/numbers.js";
-import { paint } from "../views/matrix/pixels.js";
+import { paintOn } from "../views/matrix/pixels.js";
 import { shortened } from "./words.js";
 
 const FAINT = 0.005; // smaller weights print as 0.00
@@ -20,6 +20,7 @@ const READABLE = 9; // pixels of a cell from which words are written
  */
 export function makeWordMatrix(colours, causal) {
   const canvas = element("canvas", { class: "regard-training-matrix", tabindex: "0", role: "img" });
+  const map = element("canvas");
   /** @type {Shown|null} */
   let shown = null;
   let [cell, left, top] = [1, 0, 0];
@@ -28,11 +29,8 @@ export function makeWordMatrix(colours, causal) {
   function show(given) {
     shown = given;
     canvas.setAttribute("aria-label", given.name);
-    drawMatrix(given.weights, given.tokens.length, given.tokens, given.keys ?? [], given.query);
-  }
-
-  /** @param {Float32Array} weights @param {number} count @param {string[]} tokens @param {number[]} keys @param {number} query */
-  function drawMatrix(weights, count, tokens, keys, query) {
+    const { weights, tokens, keys = [], query } = given;
+    const count = tokens.length;
     const words = tokens.map((word) => shortened(word, LONGEST_LABEL));
     cell = Math.max(3, Math.min(CELL, Math.floor(LARGEST / count)));
     const written = cell >= READABLE;
@@ -48,7 +46,8 @@ export function makeWordMatrix(colours, causal) {
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, width, height);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(mapOf(weights, count, colours, causal), left, top, cell * count, cell * count);
+    paintMap(map, weights, count, colours, causal);
+    pen.drawImage(map, left, top, cell * count, cell * count);
     for (const [colour, inset] of /** @type {[string, number][]} */ ([[colours.ink, 0.5], [colours.ground, 1.5]])) { // one of the two stands out on any weight
       pen.strokeStyle = colour;
       pen.lineWidth = 1;
@@ -94,18 +93,13 @@ export function makeWordMatrix(colours, causal) {
 }
 
 /**
- * A head's weights as a canvas of one pixel per weight.
- * @param {Float32Array} weights @param {number} count @param {Colours} colours @param {boolean} causal
+ * A head's weights on a canvas, one pixel per weight.
+ * @param {HTMLCanvasElement} canvas @param {Float32Array} weights @param {number} count @param {Colours} colours
+ * @param {boolean} causal
  */
-export function mapOf(weights, count, colours, causal) {
-  const canvas = element("canvas", { width: count, height: count });
-  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  const image = pen.createImageData(count, count);
-  const scale = { top: 1, colour: /** @type {"linear"} */ ("linear"), colours };
-  const tile = /** @type {import("../views/matrix/tiles.js").Loaded} */ ({ weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] });
-  paint(tile, scale, { causal, first_query: 0 }, new Uint32Array(image.data.buffer));
-  pen.putImageData(image, 0, 0);
-  return canvas;
+export function paintMap(canvas, weights, count, colours, causal) {
+  const tile = { weight: weights, shape: [count, count], rows: [0, count], columns: [0, count] };
+  paintOn(canvas, tile, { top: 1, colour: "linear", colours }, { causal, first_query: 0 });
 }
 
 /** The strongest keys of a query. @param {Float32Array} weights @param {number} count @param {number} query @param {number} most */

@@ -26,10 +26,7 @@ export function printable(text) {
   return shown;
 }
 
-/**
- * The first graphemes of a long text, and an ellipsis.
- * @param {unknown} text
- */
+/** The first graphemes of a long text, and an ellipsis. @param {unknown} text */
 export function shortened(text, longest = LONGEST) {
   // Only the beginning is split into graphemes: words of 10,000 characters occur.
   const shown = printable(String(text).slice(0, longest * 16));
@@ -42,14 +39,36 @@ export function shortened(text, longest = LONGEST) {
 /**
  * A word as an element, isolated so that right-to-left text stays within it; the whole text is its title
  * if shortened.
- * @param {unknown} text
- * @param {import("./elements.js").Attributes} [attributes]
+ * @param {unknown} text @param {import("./elements.js").Attributes} [attributes]
  */
 export function wordElement(text, attributes = {}, longest = LONGEST) {
   const shown = shortened(text, longest);
   const full = printable(text);
   const title = full !== shown && full.length > longest ? full.slice(0, 2000) : null;
   return element("bdi", { dir: "auto", title, ...attributes, text: shown });
+}
+
+/** Words with repeated ones numbered, as Python labels them: the, cat, the:2. @param {string[]} words */
+export function numbered(words) {
+  /** @type {Map<string, number>} */
+  const seen = new Map();
+  return words.map((word) => {
+    const count = (seen.get(word) ?? 0) + 1;
+    seen.set(word, count);
+    return count === 1 ? word : `${word}:${count}`;
+  });
+}
+
+/** A text in lines that are cut between words. @param {string} text @param {number} most letters of a line */
+export function linesOf(text, most) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of text.split(" ").filter(Boolean)) {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + 1 + word.length <= most) lines[last] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** Computed once per description: a long text has 100,000 units. @type {WeakMap<object, Map<string, Unit[]>>} */
@@ -71,28 +90,21 @@ export function unitsOf(description, by) {
 
 /** @param {Description} description @param {"word"|"token"} by @returns {Unit[]} */
 function unitsMade(description, by) {
-  const tokens = description.tokens ?? [];
-  const special = new Set(description.special ?? []);
-  const joined = new Set(description.joined ?? []);
-  const sinks = new Set(description.sinks ?? []);
-  const ranges =
-    by === "word" && description.words?.length ? description.words : tokens.map((/** @type {string} */ _, /** @type {number} */ place) => [place, place + 1]);
-  return ranges.map((/** @type {number[]} */ [first, last]) => ({
+  const { tokens = [], special = [], joined = [], sinks = [], words, given } = description;
+  const [specials, joins, sunk] = [special, joined, sinks].map((places) => new Set(places));
+  const ranges = by === "word" && words?.length ? words : tokens.map((_, place) => [place, place + 1]);
+  return ranges.map(([first, last]) => ({
     text: spelledText(description, first, last),
     first,
     last,
-    special: special.has(first),
-    sink: sinks.has(first),
-    joined: by === "token" && joined.has(first),
-    written: description.given !== null && description.given !== undefined && first >= description.given,
+    special: specials.has(first),
+    sink: sunk.has(first),
+    joined: by === "token" && joins.has(first),
+    written: given !== null && given !== undefined && first >= given,
   }));
 }
 
-/**
- * The position of the unit that contains a token.
- * @param {Unit[]} units
- * @param {number|null} token
- */
+/** The position of the unit that contains a token. @param {Unit[]} units @param {number|null} token */
 export function unitOf(units, token) {
   if (token === null || token === undefined) return -1;
   let low = 0;
@@ -106,11 +118,7 @@ export function unitOf(units, token) {
   return -1;
 }
 
-/**
- * Token weights summed per word.
- * @param {ArrayLike<number>} weights
- * @param {Unit[]} units
- */
+/** Token weights summed per word. @param {ArrayLike<number>} weights @param {Unit[]} units */
 export function summedOver(weights, units) {
   return Float32Array.from(units, ({ first, last }) => {
     let sum = 0;
@@ -158,14 +166,8 @@ function splitLetters(text) {
 /** Units of the queries, which may differ from the keys or follow cached ones. @param {Description} description @param {"word"|"token"} by */
 export function queryUnits(description, by) {
   if (description.query_tokens) {
-    return description.query_tokens.map((/** @type {string} */ text, /** @type {number} */ place) => ({
-      text,
-      first: place,
-      last: place + 1,
-      special: false,
-      sink: false,
-      joined: false,
-    }));
+    const plain = { special: false, sink: false, joined: false };
+    return description.query_tokens.map((text, place) => ({ text, first: place, last: place + 1, ...plain }));
   }
   const first = description.first_query ?? 0;
   const last = first + (description.queries ?? description.tokens.length);

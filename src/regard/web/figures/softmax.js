@@ -7,15 +7,15 @@ import { printedNumber } from "../maths/numbers.js";
 const LARGEST = 12;
 const DIVISORS = [1, 2, 4, 8];
 
-/** @param {HTMLElement} el @param {{scores: number[], names?: string[]}} options */
-export function drawSoftmax(el, { scores: first, names = first.map((_, place) => `score ${place + 1}`) }) {
+/** @param {HTMLElement} el @param {{scores: number[]}} options */
+export function drawSoftmax(el, { scores: first }) {
   const scores = [...first];
   let divisor = 1;
   const said = element("p", { class: "regard-figure-said", role: "status" });
   const rows = scores.map((score, place) => {
     const bar = element("i");
     const number = element("span", { class: "regard-number" });
-    const control = slider(names[place], { least: -LARGEST, most: LARGEST, step: 0.5, value: score, said: (value) => printedNumber(value, 1) }, (value) => {
+    const control = slider(`score ${place + 1}`, { least: -LARGEST, most: LARGEST, step: 0.5, value: score, said: (value) => printedNumber(value, 1) }, (value) => {
       scores[place] = value;
       show();
     });

@@ -1,4 +1,5 @@
 /** One head in detail: what it is known for, its map on a sentence, its statistics among all heads, and examples. */
+import { select } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { shortened } from "../elements/words.js";
@@ -8,9 +9,7 @@ import { axisOf, nameOf, onSentence, rankOf, shareOf } from "./model.js";
 const STRONGEST = 10; // in place of a tenth, as in regard.heads.exemplars
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {Colours} colours
- * @param {(text: string) => void} announce
+ * @param {import("./model.js").Atlas} atlas @param {Colours} colours @param {(text: string) => void} announce
  * @param {(metric: string) => void} plot shows a metric on the axis across
  */
 export function makeCard(atlas, colours, announce, plot) {
@@ -28,7 +27,7 @@ export function makeCard(atlas, colours, announce, plot) {
   /** @type {import("./model.js").CardState} */
   let shown = { model: atlas.models[0], one: atlas.models[0].all[0], sentence: 0, query: null };
 
-  /** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+  /** @param {import("./model.js").Model} model @param {HeadPlace} one */
   function show(model, one) {
     shown = { ...shown, model, one };
     const several = atlas.models.length > 1 ? `${model.name}, ` : "";
@@ -48,12 +47,8 @@ export function makeCard(atlas, colours, announce, plot) {
     if (query === null) return replaced(parts.map, element("p", { class: "regard-note", text: "The page holds no map of this model." }));
     const { tokens, causal } = model.sentences[sentence];
     const weights = model.weights(sentence, one);
-    const select = element(
-      "select",
-      { "aria-label": "Sentence", class: "regard-heads-select", onchange: () => another(Number(select.value)) },
-      model.sentences.map(({ text }, at) => element("option", { value: String(at), text: shortened(text, 60) })),
-    );
-    select.value = String(sentence);
+    const texts = model.sentences.map(({ text }, at) => ({ value: String(at), text: shortened(text, 60) }));
+    const chooser = select("Sentence", texts, String(sentence), (at) => another(Number(at)), { class: "regard-heads-select" });
     const readout = element("p", { class: "regard-heads-readout" }, attendsMost(weights, tokens, query));
     const matrix = makeWordMatrix(colours, causal);
     matrix.show({ weights, tokens, query, name: `Attention matrix of layer ${one.layer}, head ${one.head}. ${readout.textContent}` });
@@ -67,7 +62,7 @@ export function makeCard(atlas, colours, announce, plot) {
     replaced(
       parts.map,
       element("h3", { text: "Its attention on a sentence" }),
-      select,
+      chooser,
       readout,
       element("div", { class: "regard-scroll" }, matrix.el),
       element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a row for its numbers." }),
@@ -84,79 +79,70 @@ export function makeCard(atlas, colours, announce, plot) {
   return { el, show };
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one */
 function relationsTable(model, one) {
   if (!model.hasRelations) return null;
   const found = model.relationsOf(one).slice(0, 6);
   if (!found.length)
     return element("p", { class: "regard-note", text: "It finds no relation more often than a fixed offset does." });
-  const rows = found.map(({ arrow, accuracy, offset, untrained }) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row", text: arrow }),
-      element("td", {}, bar(accuracy[0], offset)),
-      element("td", { class: "regard-number", text: printedNumber(accuracy[0]), title: `95%: ${printedNumber(accuracy[1])} to ${printedNumber(accuracy[2])}` }),
-      element("td", { class: "regard-number", text: printedNumber(offset) }),
-      element("td", { class: "regard-number", text: untrained === null ? "–" : printedNumber(untrained) }),
-    ),
-  );
+  const rows = found.map(({ arrow, accuracy: [share, low, high], offset, untrained }) => [
+    element("th", { scope: "row", text: arrow }),
+    element("td", {}, bar(share, offset)),
+    numberCell(share, [low, high]),
+    numberCell(offset),
+    untrained === null ? element("td", { class: "regard-number", text: "–" }) : numberCell(untrained),
+  ]);
+  const said = `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`;
   return [
     element("h3", { text: "Relations that it finds" }),
-    element(
-      "table",
-      { class: "regard-table regard-heads-relations" },
-      element("thead", {}, element("tr", {}, ["Relation", "", "right", "offset", "untrained"].map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
-      element("tbody", {}, rows),
-    ),
-    element("p", {
-      class: "regard-note",
-      text: `Share of words whose largest weight is on the right partner, in ${model.relationsOn}; the mark is the best fixed offset.`,
-    }),
+    tableOf("regard-heads-relations", ["Relation", "", "right", "offset", "untrained"], rows),
+    element("p", { class: "regard-note", text: said }),
   ];
+}
+
+/**
+ * A table; a heading without text is an empty cell.
+ * @param {string} kind a class @param {string[]} headings @param {Element[][]} rows
+ */
+function tableOf(kind, headings, rows) {
+  const head = headings.map((text) => (text ? element("th", { scope: "col", text }) : element("td")));
+  const body = rows.map((cells) => element("tr", {}, cells));
+  const parts = [element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)];
+  return element("table", { class: `regard-table ${kind}` }, parts);
+}
+
+/** @param {number} number @param {number[]|null} [interval] of 95% */
+function numberCell(number, interval = null) {
+  const title = interval && `95%: ${printedNumber(interval[0])} to ${printedNumber(interval[1])}`;
+  return element("td", { class: "regard-number", text: printedNumber(number), title });
 }
 
 /** @param {number} value @param {number} mark */
 function bar(value, mark) {
-  const [filled, at] = [element("span"), element("i")];
-  filled.style.setProperty("width", `${100 * value}%`);
-  at.style.setProperty("left", `${100 * mark}%`);
-  return element("span", { class: "regard-heads-bar" }, filled, at);
+  const filled = element("span", { style: { width: `${100 * value}%` } });
+  return element("span", { class: "regard-heads-bar" }, filled, element("i", { style: { left: `${100 * mark}%` } }));
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one @param {import("./model.js").Atlas} atlas @param {(metric: string) => void} plot */
 function statisticsTable(model, one, atlas, plot) {
-  const rows = model.metrics
-    .filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)))
-    .map(({ name, meaning }) => {
-      const ends = model.interval(name, one);
-      const axis = axisOf({ ...atlas, models: [model] }, name);
-      return element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` })),
-        element("td", {}, strip(model, name, one, axis)),
-        element("td", {
-          class: "regard-number",
-          text: printedNumber(model.of(name, one)),
-          title: ends ? `95%: ${printedNumber(ends[0])} to ${printedNumber(ends[1])}` : null,
-        }),
-        element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
-      );
-    });
+  const metrics = model.metrics.filter(({ name }) => name !== "layer" && Number.isFinite(model.of(name, one)));
+  const rows = metrics.map(({ name, meaning }) => {
+    const link = button(name, () => plot(name), { class: "regard-link", title: `${meaning}. Show it across` });
+    return [
+      element("th", { scope: "row" }, link),
+      element("td", {}, strip(model, name, one, axisOf({ ...atlas, models: [model] }, name))),
+      numberCell(model.of(name, one), model.interval(name, one)),
+      element("td", { class: "regard-number regard-quiet", text: `${rankOf(model, name, one) + 1}.` }),
+    ];
+  });
   return [
     element("h3", { text: "Its statistics among all heads" }),
-    element(
-      "table",
-      { class: "regard-table regard-heads-statistics" },
-      element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Statistic" }), element("td"), element("th", { scope: "col", text: "mean" }), element("th", { scope: "col", text: "rank" }))),
-      element("tbody", {}, rows),
-    ),
+    tableOf("regard-heads-statistics", ["Statistic", "", "mean", "rank"], rows),
     element("p", { class: "regard-note", text: "A mark for each head of the model; select a statistic to see it as an axis." }),
   ];
 }
 
-/** @param {import("./model.js").Model} model @param {string} name @param {import("./model.js").Head} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
+/** @param {import("./model.js").Model} model @param {string} name @param {HeadPlace} one @param {ReturnType<typeof import("./model.js").axisOf>} axis */
 function strip(model, name, one, axis) {
   const marks = model.all
     .filter((other) => other !== one && Number.isFinite(model.of(name, other)))
@@ -164,7 +150,7 @@ function strip(model, name, one, axis) {
   return element("span", { class: "regard-heads-strip", "aria-hidden": "true" }, marks, mark(shareOf(axis, model.of(name, one)), "b"));
 }
 
-/** @param {import("./model.js").Model} model @param {import("./model.js").Head} one */
+/** @param {import("./model.js").Model} model @param {HeadPlace} one */
 function examplesList(model, one) {
   const found = model.examplesOf(one);
   if (!found.length) return null;
@@ -194,17 +180,13 @@ function tenthOf(tenth, counts) {
 
 /** @param {number} share @param {"i"|"b"|"s"} kind */
 function mark(share, kind) {
-  const made = element(kind);
-  made.style.setProperty("left", `${100 * Math.min(Math.max(share, 0), 1)}%`);
-  return made;
+  return element(kind, { style: { left: `${100 * Math.min(Math.max(share, 0), 1)}%` } });
 }
 
 /** An excerpt with its query underlined and its key bold. @param {import("./model.js").Example} link */
 function exampleOf({ text, query, key, weight }) {
-  const spans = /** @type {{at: number[], name: "u"|"strong"}[]} */ ([
-    { at: query, name: "u" },
-    { at: key, name: "strong" },
-  ]).sort((one, other) => one.at[0] - other.at[0]);
+  const ends = /** @type {{at: number[], name: "u"|"strong"}[]} */ ([{ at: query, name: "u" }, { at: key, name: "strong" }]);
+  const spans = ends.sort((one, other) => one.at[0] - other.at[0]);
   const letters = Array.from(text); // positions count characters, not UTF-16 units
   const part = (/** @type {number} */ from, /** @type {number} */ to) => letters.slice(from, to).join("");
   const pieces = [];

@@ -7,19 +7,16 @@ import { NONE, axisOf, patternOf, nameOf, shareOf, short, showsPattern } from ".
 export const BY_PATTERN = "pattern";
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {import("./model.js").Model} model
- * @param {Colours} colours
- * @param {(pattern: string) => string} colourOf
- * @param {(one: import("./model.js").Head) => void} choose
+ * @param {import("./model.js").Atlas} atlas @param {import("./model.js").Model} model @param {Colours} colours
+ * @param {(pattern: string) => string} colourOf @param {(one: HeadPlace) => void} choose
  */
 export function makeHeadMap(atlas, model, colours, colourOf, choose) {
   const cells = model.all.map((one) => ({
     one,
     button: button("", () => choose(one), { class: "regard-heads-cell", tabindex: "-1" }),
   }));
-  const box = element("div", { class: "regard-heads-map", role: "group", "aria-label": `All heads of ${model.name}` });
-  box.style.setProperty("--regard-across", String(model.heads));
+  const label = { role: "group", "aria-label": `All heads of ${model.name}` };
+  const box = element("div", { class: "regard-heads-map", ...label, style: { "--regard-across": String(model.heads) } });
   box.append(element("span"), ...Array.from({ length: model.heads }, (_, head) => element("span", { class: "regard-heads-axis", text: String(head) })));
   for (const { one, button } of cells) {
     if (!one.head) box.append(element("span", { class: "regard-heads-axis", text: String(one.layer) }));
@@ -27,7 +24,7 @@ export function makeHeadMap(atlas, model, colours, colourOf, choose) {
   }
   walkable(box, () => cells.map(({ button }) => button));
 
-  /** @param {string} by @param {import("./model.js").Head|null} chosen @param {string|null} only a pattern */
+  /** @param {string} by @param {HeadPlace|null} chosen @param {string|null} only a pattern */
   function show(by, chosen, only) {
     const axis = by === BY_PATTERN ? null : axisOf(atlas, by);
     for (const { one, button } of cells) {

@@ -1,12 +1,11 @@
 /**
  * What the heads of one or two models do: pure functions from the measured numbers to what is drawn.
  *
- * @typedef {{layer: number, head: number}} Head
  * @typedef {{name: string, meaning: string}} Metric
  * @typedef {{pattern: string, score: number}} Label
- * @typedef {Head & {relation: string, direction: string, arrow: string, accuracy: number[], gain: number, offset: number,
+ * @typedef {HeadPlace & {relation: string, direction: string, arrow: string, accuracy: number[], gain: number, offset: number,
  *   untrained: number|null, words: number}} Relation
- * @typedef {Head & {text: string, query: number[], key: number[], weight: number, tenth: number}} Example  query and key: letters [first, last)
+ * @typedef {HeadPlace & {text: string, query: number[], key: number[], weight: number, tenth: number}} Example  query and key: letters [first, last)
  * @typedef {Metric & {mean: (number|null)[][], low?: (number|null)[][], high?: (number|null)[][]}} Statistic
  * @typedef {{model: string, source: string, names: string[][]|null, notes: string[], about: Record<string, any>, layers: number, heads: number, patterns: Metric[],
  *   labels: Label[][][], statistics: Statistic[], relations: Relation[], relations_on: string, examples: Example[],
@@ -15,6 +14,7 @@
  * @typedef {{title: string, models: Model[], metrics: Metric[]}} Atlas
  */
 import { roundedUp } from "../maths/numbers.js";
+import { headsOf } from "../page/state.js";
 
 export const NONE = "no clear pattern";
 export const RELATION = "finds a relation";
@@ -32,14 +32,13 @@ export function atlasOf({ header, arrays }) {
 /** @param {Measured} data @param {number} place @param {Record<string, FrameArray>} arrays */
 function modelOf(data, place, arrays) {
   const { layers, heads } = data;
-  /** @type {Head[]} */
-  const all = Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
+  const all = headsOf(layers, heads);
   const statistics = new Map(data.statistics.map((one) => [one.name, one]));
-  const isOf = (/** @type {Head} */ one, /** @type {Head} */ { layer, head }) => one.layer === layer && one.head === head;
-  const relationsOf = (/** @type {Head} */ head) => data.relations.filter((one) => isOf(one, head));
+  const isOf = (/** @type {HeadPlace} */ one, /** @type {HeadPlace} */ { layer, head }) => one.layer === layer && one.head === head;
+  const relationsOf = (/** @type {HeadPlace} */ head) => data.relations.filter((one) => isOf(one, head));
   const gains = all.map((head) => Math.max(0, ...relationsOf(head).map(({ gain }) => gain)));
 
-  /** The mean of a metric; NaN where nothing was counted. @param {string} name @param {Head} one */
+  /** The mean of a metric; NaN where nothing was counted. @param {string} name @param {HeadPlace} one */
   function of(name, one) {
     if (name === LAYER.name) return one.layer;
     if (name === GAIN.name) return gains[one.layer * heads + one.head];
@@ -62,25 +61,24 @@ function modelOf(data, place, arrays) {
     metrics,
     has: (/** @type {string} */ name) => metrics.some((metric) => metric.name === name),
     of,
-    /** The 95% interval; null where there is none. @param {string} name @param {Head} one */
+    /** The 95% interval; null where there is none. @param {string} name @param {HeadPlace} one */
     interval(name, { layer, head }) {
       const found = statistics.get(name);
       const ends = [found?.low?.[layer][head] ?? null, found?.high?.[layer][head] ?? null];
       return ends.includes(null) ? null : /** @type {number[]} */ (ends);
     },
-    /** @param {Head} one @returns {Label[]} */
+    /** @param {HeadPlace} one @returns {Label[]} */
     labels: ({ layer, head }) => data.labels[layer][head],
-    /** What the head is known for in general, as every page calls it; null where that is not known. @param {Head} one */
+    /** What the head is known for in general, as every page calls it; null where that is not known. @param {HeadPlace} one */
     known: ({ layer, head }) => data.names?.[layer][head] ?? null,
     relationsOf,
     relationsOn: data.relations_on,
     hasRelations: data.relations.length > 0,
-    examplesOf: (/** @type {Head} */ head) => data.examples.filter((one) => isOf(one, head)),
-    hasExamples: data.examples.length > 0,
-    /** Links in each tenth of the weight. @param {Head} one @returns {number[]|null} */
+    examplesOf: (/** @type {HeadPlace} */ head) => data.examples.filter((one) => isOf(one, head)),
+    /** Links in each tenth of the weight. @param {HeadPlace} one @returns {number[]|null} */
     tenths: ({ layer, head }) => data.tenths?.[layer][head] ?? null,
     sentences: data.sentences,
-    /** Attention weights (query, key). @param {number} sentence @param {Head} one */
+    /** Attention weights (query, key). @param {number} sentence @param {HeadPlace} one */
     weights(sentence, { layer, head }) {
       const size = data.sentences[sentence].tokens.length ** 2;
       const start = (layer * heads + head) * size;
@@ -90,19 +88,19 @@ function modelOf(data, place, arrays) {
   };
 }
 
-/** What a head is coloured by: its first pattern, a relation, a sink, or nothing clear. @param {Model} model @param {Head} one */
+/** What a head is coloured by: its first pattern, a relation, a sink, or nothing clear. @param {Model} model @param {HeadPlace} one */
 export function patternOf(model, one) {
   const [first] = model.labels(one);
   if (model.relationsOf(one).length && (!first || first.pattern.endsWith("sink"))) return RELATION;
   return first?.pattern ?? NONE;
 }
 
-/** Whether a head shows a pattern, be it its first or another. @param {Model} model @param {Head} one @param {string} name */
+/** Whether a head shows a pattern, be it its first or another. @param {Model} model @param {HeadPlace} one @param {string} name */
 export function showsPattern(model, one, name) {
   return patternOf(model, one) === name || model.labels(one).some(({ pattern }) => pattern === name);
 }
 
-/** What a head is called: as on every other page, or by what is measured here. @param {Model} model @param {Head} one */
+/** What a head is called: as on every other page, or by what is measured here. @param {Model} model @param {HeadPlace} one */
 export function nameOf(model, one) {
   const [first] = model.labels(one);
   return model.known(one) ?? model.relationsOf(one)[0]?.arrow ?? first?.pattern ?? NONE;
@@ -155,7 +153,7 @@ export function shareOf({ from, to }, value) {
   return (value - from) / (to - from);
 }
 
-/** How many heads have a larger value, from 0. @param {Model} model @param {string} name @param {Head} one */
+/** How many heads have a larger value, from 0. @param {Model} model @param {string} name @param {HeadPlace} one */
 export function rankOf(model, name, one) {
   const value = model.of(name, one);
   return model.all.filter((other) => model.of(name, other) > value).length;
@@ -164,7 +162,7 @@ export function rankOf(model, name, one) {
 /** The head worth seeing first: with the largest gain in a relation, or the clearest pattern. @param {Atlas} atlas */
 export function firstHead(atlas) {
   const [model] = atlas.models;
-  const clear = (/** @type {Head} */ one) => {
+  const clear = (/** @type {HeadPlace} */ one) => {
     const best = model.labels(one).find(({ pattern }) => !pattern.endsWith("sink"));
     return model.hasRelations ? model.of(GAIN.name, one) : (best?.score ?? 0);
   };
@@ -187,7 +185,7 @@ export function alone(dots, room) {
 
 /**
  * A head on a sentence; query: null before one is chosen, or where there is no sentence.
- * @typedef {{model: Model, one: Head, sentence: number, query: number|null}} CardState
+ * @typedef {{model: Model, one: HeadPlace, sentence: number, query: number|null}} CardState
  * @param {CardState} shown @returns {CardState} on a sentence of the model; the query is one of its words
  */
 export function onSentence({ model, one, sentence: wanted, query }) {

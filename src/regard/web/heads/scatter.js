@@ -9,11 +9,8 @@ const DOT = 6; // radius
 const ROOM = 34; // pixels around a dot that is named
 
 /**
- * @param {import("./model.js").Atlas} atlas
- * @param {import("./model.js").Model} model
- * @param {Colours} colours
- * @param {(pattern: string) => string} colourOf
- * @param {(one: import("./model.js").Head) => void} choose
+ * @param {import("./model.js").Atlas} atlas @param {import("./model.js").Model} model @param {Colours} colours
+ * @param {(pattern: string) => string} colourOf @param {(one: HeadPlace) => void} choose
  * @param {boolean} small beside another one, or on a narrow screen
  */
 export function makeScatter(atlas, model, colours, colourOf, choose, small) {
@@ -42,7 +39,7 @@ export function makeScatter(atlas, model, colours, colourOf, choose, small) {
     return dots.filter(({ el }) => el.parentNode);
   }
 
-  /** @param {string} x @param {string} y @param {import("./model.js").Head|null} chosen @param {string|null} only a pattern */
+  /** @param {string} x @param {string} y @param {HeadPlace|null} chosen @param {string|null} only a pattern */
   function show(x, y, chosen, only) {
     const [across, up] = [axisOf(atlas, x), axisOf(atlas, y)];
     const at = (/** @type {number} */ value) => area.left + (area.right - area.left) * shareOf(across, value);

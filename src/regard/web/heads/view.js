@@ -1,9 +1,9 @@
 /** What heads do: dots over two metrics, the whole model on one screen, one head in detail; one model or two. */
 import { makeColours } from "../elements/colours.js";
+import { select } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
-import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount } from "../maths/numbers.js";
-import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
+import { headingOf, makeHeader, makePage } from "../page/toolbar.js";
 import { makeCard } from "./card.js";
 import { BY_PATTERN, makeHeadMap } from "./head_map.js";
 import { NONE, atlasOf, firstAxes, firstHead, legendOf, nameOf } from "./model.js";
@@ -11,21 +11,12 @@ import { makeScatter } from "./scatter.js";
 
 const NARROW = 620; // pixels
 
-/**
- * Show the heads; the returned function removes the page.
- * @param {HTMLElement} el
- * @param {Frame} frame
- */
+/** Show the heads; the returned function removes the page. @param {HTMLElement} el @param {Frame} frame */
 export function showHeads(el, frame) {
   const atlas = atlasOf(frame);
-  const lifetime = makeLifetime();
-  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
-  const root = element("div", { class: "regard regard-heads-page" });
-  el.append(root);
-  lifetime.add(() => root.remove());
-  const theme = themeSwitch(root, true, lifetime, () => draw());
+  const { lifetime, root, live, theme } = makePage(el, "regard-heads-page", () => draw());
   const body = element("div", { class: "regard-heads-body" });
-  replaced(root, makeHeader({ tools: [theme.el] }), headerOf(atlas), body, live);
+  replaced(root, makeHeader({ tools: [theme.el] }), headerOf(atlas), body, live.el);
   const [x, y] = firstAxes(atlas);
   /** @type {{x: string, y: string, by: string, only: string|null, model: import("./model.js").Model, one: HeadPlace}} */
   const chosen = { x, y, by: BY_PATTERN, only: null, ...firstHead(atlas) };
@@ -45,7 +36,7 @@ export function showHeads(el, frame) {
         map: makeHeadMap(atlas, model, colours, colourOf, choose),
       };
     });
-    const card = makeCard(atlas, colours, (text) => (live.textContent = text), (metric) => change({ x: metric }));
+    const card = makeCard(atlas, colours, live.announce, (metric) => change({ x: metric }));
     const names = atlas.metrics.map(({ name }) => ({ value: name, text: name }));
     const across = chooser("Across", names, chosen.x, (value) => change({ x: value }));
     const up = chooser("Up", names, chosen.y, (value) => change({ y: value }));
@@ -54,8 +45,7 @@ export function showHeads(el, frame) {
     const below = button("", () => card.el.scrollIntoView({ block: "start" }), { class: "regard-button regard-heads-below" });
     const swap = button("⇄ Swap", () => change({ x: chosen.y, y: chosen.x }));
     const patterns = legend.map(({ name, count }) => {
-      const dot = element("i");
-      dot.style.setProperty("background", name === NONE ? "transparent" : colourOf(name));
+      const dot = element("i", { style: { background: name === NONE ? "transparent" : colourOf(name) } });
       const toggle = () => change({ only: chosen.only === name ? null : name });
       const quiet = element("span", { class: "regard-quiet", text: String(count) });
       return { name, el: button("", toggle, { class: "regard-heads-pattern", title: "Show only heads with this pattern" }, dot, `${name} `, quiet) };
@@ -85,7 +75,7 @@ export function showHeads(el, frame) {
       Object.assign(chosen, { model, one });
       show();
       card.show(model, one);
-      live.textContent = `Layer ${one.layer}, head ${one.head} of ${model.name}: ${nameOf(model, one)}`;
+      live.announce(`Layer ${one.layer}, head ${one.head} of ${model.name}: ${nameOf(model, one)}`);
     }
 
     /** @param {Partial<typeof chosen>} patch */
@@ -137,15 +127,10 @@ function headerOf(atlas) {
  * @param {string} label @param {{value: string, text: string}[]} options @param {string} value @param {(value: string) => void} choose
  */
 function chooser(label, options, value, choose) {
-  const select = element(
-    "select",
-    { class: "regard-heads-select", "aria-label": label, onchange: () => choose(select.value) },
-    options.map((option) => element("option", option)),
-  );
-  select.value = value;
+  const list = select(label, options, value, choose, { class: "regard-heads-select" });
   return {
-    el: element("label", { class: "regard-heads-chooser" }, element("span", { class: "regard-label", text: label }), select),
+    el: element("label", { class: "regard-heads-chooser" }, element("span", { class: "regard-label", text: label }), list),
     /** @param {string} to */
-    set: (to) => (select.value = to),
+    set: (to) => (list.value = to),
   };
 }

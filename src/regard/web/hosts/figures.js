@@ -6,7 +6,7 @@ import { loadKernel } from "../engine/kernel.js";
 import { drawSoftmax } from "../figures/softmax.js";
 import { stateAt } from "../page/address.js";
 import { makeState } from "../page/state.js";
-import { themeSwitch } from "../page/toolbar.js";
+import { makeLive, themeSwitch } from "../page/toolbar.js";
 import { fromBase64 } from "../sources/frames.js";
 import { localSource } from "../sources/local.js";
 import { steps } from "../views/steps/view.js";
@@ -21,7 +21,7 @@ function start(el) {
   const root = element("div", { class: "regard" });
   replaced(el, root);
   const lifetime = makeLifetime();
-  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  const live = makeLive();
   const theme = themeSwitch(root, true, lifetime, draw);
   const state = makeState();
   let view = lifetime.part();
@@ -30,13 +30,12 @@ function start(el) {
     view.end();
     view = lifetime.part();
     const inner = element("div", { class: `regard-${figure}` });
-    replaced(root, figure in VIEWS ? element("h2", { class: "regard-unseen", text: VIEWS[figure].title }) : null, inner, live);
+    replaced(root, figure in VIEWS ? element("h2", { class: "regard-unseen", text: VIEWS[figure].title }) : null, inner, live.el);
     if (figure === "softmax") return drawSoftmax(inner, { scores: scores.split(" ").map(Number) });
     const source = localSource(document, `regard-${reading}`);
     const { description } = source;
     state.set({ ...stateAt(`#${at}`, description), view: figure });
-    const announce = (/** @type {string} */ text) => (live.textContent = text);
-    VIEWS[figure].draw({ el: inner, source, description, state, colours: makeColours(theme.now()), announce, lifetime: view, services: {} });
+    VIEWS[figure].draw({ el: inner, source, description, state, colours: makeColours(theme.now()), announce: live.announce, lifetime: view, services: {} });
   }
   draw();
 }

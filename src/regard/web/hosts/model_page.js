@@ -1,7 +1,7 @@
 /** A page with a model, in it or at an address beside it: any text is read here, without a server. */
 import { latestOnly, makeLifetime } from "../elements/lifetime.js";
 import { megabytes } from "../maths/numbers.js";
-import { partsOf } from "../page/address.js";
+import { partsOf } from "../page/state.js";
 import { makeViewer } from "../page/mount.js";
 import { described } from "../sources/described.js";
 import { fromBase64 } from "../sources/frames.js";
@@ -11,7 +11,6 @@ import { startPage } from "./one_file.js";
 import { makeBar, SENTENCES } from "./studio/bar.js";
 
 /**
- * @typedef {import("../page/views.js").Other} Other
  * @typedef {import("../models/messages.js").Tasks["write"]["asks"]["options"]} Writing
  * @typedef {{text: string, act: () => void}} Way  on from a refusal, as a button
  */

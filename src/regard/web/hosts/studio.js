@@ -1,8 +1,8 @@
 /** The studio: a text is read while it is typed, with the viewer below. */
-import { partsOf } from "../page/address.js";
 import { latestOnly, makeLifetime } from "../elements/lifetime.js";
 import { megabytes } from "../maths/numbers.js";
 import { makeViewer } from "../page/mount.js";
+import { partsOf } from "../page/state.js";
 import { described } from "../sources/described.js";
 import { shortened } from "../elements/words.js";
 import { signIn } from "./studio/access.js";

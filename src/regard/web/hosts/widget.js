@@ -7,11 +7,11 @@ import { kernelOf } from "../sources/widget.js";
 /** @param {{model: any, el: HTMLElement}} given */
 export function render({ model, el }) {
   const kernel = kernelOf(model);
-  /** @type {import("../page/views.js").Other|null} */
+  /** @type {Other|null} */
   let shown = null; // in place of the widget's own reading
   let text = "";
 
-  /** @param {import("../page/views.js").Other} other @param {AbortSignal} [signal] */
+  /** @param {Other} other @param {AbortSignal} [signal] */
   async function take(other, signal) {
     await viewer.show(described(other.source, other.description), { signal });
     shown?.close();

@@ -4,7 +4,7 @@ import { isOverLayers } from "../page/measures.js";
 /**
  * What is masked in a layer; over all layers what no layer shows, and of a rollout, which goes through several, only what
  * comes later.
- * @param {Description} description @param {{layer: number, measure?: import("../page/measures.js").Measure}} shown @returns {Masking}
+ * @param {Description} description @param {{layer: number, measure?: Measure}} shown @returns {Masking}
  */
 export function maskingOf({ masks, mask_of_layer: ofLayer, causal, window, first_query }, { layer, measure = "weight" }) {
   if (!masks) return { causal, window, first_query };

@@ -1,6 +1,6 @@
 /** Vector arithmetic, and number formatting equal to Python's. Pure functions. */
 
-const MOST_DIGITS = 6;
+const [LEAST_DIGITS, MOST_DIGITS] = [2, 6];
 const EXACT = 2 ** 40;
 // Half is rounded away from zero; what single precision cannot tell from a half counts as one.
 const HALF = 0.5 + 1e-6;
@@ -18,10 +18,14 @@ export function productsOf(one, other) {
   return Float64Array.from(one, (number, place) => number * other[place]);
 }
 
-/** One row of a row-major matrix. @param {{data: Float32Array, shape: number[]}} matrix @param {number} row */
+/**
+ * One row of a row-major matrix.
+ * @template {Float32Array|Float64Array} Numbers @param {{data: Numbers, shape: number[]}} matrix @param {number} row
+ * @returns {Numbers}
+ */
 export function rowOf(matrix, row) {
   const width = matrix.shape[matrix.shape.length - 1];
-  return matrix.data.subarray(row * width, (row + 1) * width);
+  return /** @type {Numbers} */ (matrix.data.subarray(row * width, (row + 1) * width));
 }
 
 /** Σ weight · value. @param {ArrayLike<number>} weights @param {ArrayLike<number>[]} values */
@@ -60,11 +64,7 @@ export function largestOf(numbers) {
   return largest;
 }
 
-/**
- * A number with fixed decimals, half rounded away from zero.
- * @param {number} number
- * @param {number} digits
- */
+/** A number with fixed decimals, half rounded away from zero. @param {number} number @param {number} digits */
 export function printedNumber(number, digits = 2) {
   if (Number.isNaN(number)) return "NaN";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
@@ -79,24 +79,19 @@ export function printedVector(vector, digits) {
   return Array.from(vector, (number) => printedNumber(number, digits)).join(" ");
 }
 
-/**
- * Decimals for these numbers: 0 for integers, more if all of them are small.
- * @param {ArrayLike<number>} numbers
- */
-export function digitsFor(numbers, least = 2) {
+/** Decimals for these numbers: 0 for integers, more if all of them are small. @param {ArrayLike<number>} numbers */
+export function digitsFor(numbers) {
   let whole = true;
   for (let place = 0; place < numbers.length && whole; place++) {
     whole = !Number.isFinite(numbers[place]) || Number.isInteger(numbers[place]);
   }
   if (whole) return 0;
   const largest = largestOf(numbers);
-  return largest >= 0.05 ? least : Math.min(MOST_DIGITS, Math.max(least, 1 - Math.floor(Math.log10(largest))));
+  const digits = largest >= 0.05 ? 0 : 1 - Math.floor(Math.log10(largest));
+  return Math.min(MOST_DIGITS, Math.max(LEAST_DIGITS, digits));
 }
 
-/**
- * A single weight with four significant digits: 0.4223, 0.00001834, 1.834·10⁻⁹.
- * @param {number} weight
- */
+/** A single weight with four significant digits: 0.4223, 0.00001834, 1.834·10⁻⁹. @param {number} weight */
 export function printedWeight(weight) {
   if (weight === 0 || !Number.isFinite(weight)) return weight === 0 ? "0" : printedNumber(weight);
   const power = Math.floor(Math.log10(Math.abs(weight)));

@@ -9,7 +9,7 @@
 import { byHead, kernel } from "../engine/kernel.js";
 import { printedCount } from "../maths/numbers.js";
 import { outputsInDouble } from "./forward.js";
-import { headsFirst, rowsAt } from "./rows.js";
+import { headsFirst, rowsAt } from "../maths/rows.js";
 
 const ROWS = 16; // queries of each head, evenly spaced from the first to the last
 
@@ -81,9 +81,9 @@ function precisionOf({ manifest: { precision, reference }, roundingError }) {
  * How far rounded weights move the outputs of a text, computed in double precision: the outputs of the float32 model come
  * with the weights. @param {import("./model.js").Model} model
  */
-export async function roundingErrorOf({ manifest: { reference }, tokeniser, layers, weights }) {
+export function roundingErrorOf({ manifest: { reference }, tokeniser, layers, weights }) {
   if (reference === null) return null;
-  const outputs = await outputsInDouble(layers, tokeniser.encode(reference).ids);
+  const outputs = outputsInDouble(layers, tokeniser.encode(reference).ids);
   let largest = 0;
   outputs.forEach((numbers, layer) => {
     const { heads, valueDim } = layers.encoders[layer].attention;

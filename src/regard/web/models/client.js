@@ -10,7 +10,6 @@ import { unpack } from "../sources/frames.js";
  * @typedef {{signal?: AbortSignal, news?: (said: News) => void}} How
  * @typedef {{take: (result: Tasks[Task]["gives"]) => void, fail: (error: Error) => void, news?: (said: News) => void}} Waiting
  * @typedef {import("./messages.js").Port<Reply, Request> & {onerror?: unknown, terminate?: () => void}} WorkerPort
- * @typedef {import("../page/views.js").Other} Other
  */
 
 /**

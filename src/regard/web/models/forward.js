@@ -9,7 +9,6 @@ import { attendAll, embeddingSteps, nextLogits, observe, project, turnsOf } from
  * @typedef {import("./transformer.js").KeyValues} KeyValues
  * @typedef {import("./transformer.js").LayerChange} LayerChange
  * @typedef {import("./transformer.js").Turns} Turns
- * @typedef {import("../engine/kernel.js").Tensor} Tensor
  */
 
 const MOST_BYTES = 1.5 * 2 ** 30; // of what a reading keeps
@@ -161,16 +160,15 @@ export async function changedStates(model, state, first, changeOf, pause = () =>
 
 /**
  * The outputs of every layer's heads in double precision, (token, head · size): what the weights alone decide.
- * @param {Layers} model @param {number[]} ids @param {() => void|Promise<void>} [pause]
+ * @param {Layers} model @param {number[]} ids
  */
-export async function outputsInDouble(model, ids, pause = () => {}) {
+export function outputsInDouble(model, ids) {
   const turns = new TurnsOfTokens(0, ids.length, ids.length, "f64");
   /** @type {Float64Array[]} */
   const outputs = [];
   try {
     let state = kernel().scope(() => kernel().doubles(embedded(model, ids, 0, "f64")));
     for (let layer = 0; layer < model.encoders.length; layer++) {
-      await pause();
       state = kernel().scope(() => {
         const onHeads = (/** @type {{outputs: Tensor}} */ heads) => outputs.push(kernel().doubles(heads.outputs));
         return kernel().doubles(runBlock(model, layer, state, makeCache(model, layer, ids.length, "f64"), 0, turns, null, onHeads));
@@ -182,7 +180,7 @@ export async function outputsInDouble(model, ids, pause = () => {}) {
   return outputs;
 }
 
-/** The input of the first block. @param {Layers} model @param {number[]} ids @param {number} place @param {import("../engine/kernel.js").Real} [type] */
+/** The input of the first block. @param {Layers} model @param {number[]} ids @param {number} place @param {Real} [type] */
 function embedded(model, ids, place, type = "f32") {
   let x = /** @type {Tensor|null} */ (null);
   for (const { value } of embeddingSteps(model, ids, place, type)) x = value;
@@ -194,7 +192,7 @@ class TurnsOfTokens {
   /** @type {Map<import("./layers.js").Rotary, Turns>} */
   #turns = new Map();
 
-  /** @param {number} first position @param {number} rows @param {number} count tokens of the text @param {import("../engine/kernel.js").Real} [type] */
+  /** @param {number} first position @param {number} rows @param {number} count tokens of the text @param {Real} [type] */
   constructor(first, rows, count, type = "f32") {
     this.type = type;
     this.first = first;
@@ -219,7 +217,7 @@ class TurnsOfTokens {
   }
 }
 
-/** @param {Layers} model @param {number} layer @param {number} capacity tokens @param {import("../engine/kernel.js").Real} [type] @returns {KeyValues} */
+/** @param {Layers} model @param {number} layer @param {number} capacity tokens @param {Real} [type] @returns {KeyValues} */
 function makeCache(model, layer, capacity, type = "f32") {
   const { keyHeads, headDim, valueDim } = model.encoders[layer].attention;
   return { keys: kernel().tensor(type, [capacity, keyHeads * headDim]), values: kernel().tensor(type, [capacity, keyHeads * valueDim]) };

@@ -2,7 +2,6 @@
  * The layers of a model with their weights, from the description that `regard/layers/codec.py` writes: only what such a
  * description can say and a page computes; anything else is refused by name.
  *
- * @typedef {import("../engine/kernel.js").Tensor} Tensor
  * @typedef {import("../engine/kernel.js").Activation} Activation
  * @typedef {{weight: Tensor, bias: Tensor|null}} Linear  weight (out, in)
  * @typedef {{kind: "layer"|"rms", epsilon: number, weight: Tensor, bias: Tensor|null}} Norm

@@ -3,7 +3,7 @@ import { kernel } from "../engine/kernel.js";
 import { roundingErrorOf } from "./certificate.js";
 import { ForwardPass, changedStates } from "./forward.js";
 import { layersFrom } from "./layers.js";
-import { pauses } from "./pause.js";
+import { pauses } from "../sources/pause.js";
 import { Reading } from "./reading.js";
 import { sampler } from "./sampler.js";
 import { tokenizerFileOf } from "./tokenizers/gguf_vocabulary.js";
@@ -28,7 +28,7 @@ export class Model {
   roundingError = null;
 
   /**
-   * @param {Manifest} manifest @param {import("../engine/kernel.js").Tensor} file the bytes of the weights, in the kernel's memory
+   * @param {Manifest} manifest @param {Tensor} file the bytes of the weights, in the kernel's memory
    * @param {unknown} [tokenizer] a tokenizer.json, parsed; a GGUF file has its own
    */
   constructor(manifest, file, tokenizer) {
@@ -61,23 +61,20 @@ export class Model {
     return this.causal && this.layers.head !== null;
   }
 
-  /**
-   * @param {string} text @param {{signal?: AbortSignal, onLayer?: (done: number, of: number) => void}} [how]
-   * @returns {Promise<Reading>}
-   */
-  async read(text, { signal, onLayer = () => {} } = {}) {
+  /** @param {string} text @param {{signal?: AbortSignal}} [how] @returns {Promise<Reading>} */
+  async read(text, { signal } = {}) {
     const encoded = this.tokeniser.encode(text);
     this.#checkLength(encoded.ids.length);
     const pass = new ForwardPass(this.layers, encoded.ids.length);
-    await pass.append(encoded.ids, this.#pauses(signal, onLayer));
+    await pass.append(encoded.ids, pauses(signal));
     return new Reading(this, text, encoded, pass);
   }
 
   /**
    * The prompt and up to `tokens` generated tokens as one reading; `given` is the number of prompt tokens.
-   * @param {string} prompt @param {Writing & {onLayer?: (done: number, of: number) => void}} [how]
+   * @param {string} prompt @param {Writing} [how]
    */
-  async generate(prompt, { tokens = 64, stop = [], onToken, signal, onLayer = () => {}, ...sampling } = {}) {
+  async generate(prompt, { tokens = 64, stop = [], onToken, signal, ...sampling } = {}) {
     if (!this.writes) throw new Error(NO_WRITING);
     if (!(Number.isInteger(tokens) && tokens > 0)) throw new Error(`The number of tokens is ${tokens}; expected an integer from 1.`);
     const sample = sampler(sampling);
@@ -87,9 +84,9 @@ export class Model {
     this.#checkRotary(count, tokens);
     const pass = new ForwardPass(this.layers, count + tokens, { keepCache: true });
     try {
-      await pass.append(encoded.ids, this.#pauses(signal, onLayer));
-      const stream = new TextStream(this.tokeniser, stop, onToken);
       const pause = pauses(signal);
+      await pass.append(encoded.ids, pause);
+      const stream = new TextStream(this.tokeniser, stop, onToken);
       for (let written = 0; written < tokens; written++) {
         const id = sample(pass.logits());
         await pass.append([id], pause);
@@ -193,22 +190,12 @@ export class Model {
   }
 
   /** Computes what rounding the weights changes, which certificates say from then on. */
-  async measureRounding() {
-    this.roundingError = await roundingErrorOf(this);
+  measureRounding() {
+    this.roundingError = roundingErrorOf(this);
   }
 
   release() {
     this.weights.release();
-  }
-
-  /** @param {AbortSignal|undefined} signal @param {(done: number, of: number) => void} onLayer */
-  #pauses(signal, onLayer) {
-    const pause = pauses(signal);
-    let done = 0;
-    return () => {
-      onLayer(done++, this.layers.encoders.length);
-      return pause();
-    };
   }
 
   /** @param {number} count @param {number} [more] to be generated */

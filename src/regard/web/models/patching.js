@@ -1,7 +1,7 @@
 /** Activation patching and the logit lens by a model in the page: the same answers as `regard/viewer/patching.py` gives. */
 import { framed } from "../sources/frames.js";
-import { yieldToEvents } from "../sources/layer.js";
-import { rowsAt } from "./rows.js";
+import { pauses } from "../sources/pause.js";
+import { rowsAt } from "../maths/rows.js";
 
 /** @typedef {import("./reading.js").Reading} Reading */
 
@@ -65,27 +65,43 @@ function shareOfTheWay({ model, states }, other, query) {
 /** The most likely next token after every layer, the embedding first, its probability, and the rank of the token that follows. @param {Reading} reading @param {AbortSignal} [signal] */
 export async function lensOf({ model, encoded: { ids }, states, count }, signal) {
   checkLength(count);
-  const pause = yieldToEvents(signal);
   const [probability, rank] = [new Float32Array(states.length * count), new Float32Array(states.length * count).fill(NaN)];
   /** @type {string[][]} */
   const tops = [];
   for (const [layer, state] of states.entries()) {
     tops.push([]);
-    for (let first = 0; first < count; first += ROWS) {
-      await pause();
-      const stop = Math.min(first + ROWS, count);
-      const logits = model.nextLogits(state.subarray(first * model.width, stop * model.width));
-      const size = logits.length / (stop - first);
-      for (let token = first; token < stop; token++) {
-        const row = logits.subarray((token - first) * size, (token - first + 1) * size);
-        const top = row.reduce((best, logit, id) => (logit > row[best] ? id : best), 0);
-        tops[layer].push(model.tokeniser.piece(top)[0]);
-        probability[layer * count + token] = 1 / row.reduce((sum, logit) => sum + Math.exp(logit - row[top]), 0);
-        if (token + 1 < count) rank[layer * count + token] = row.reduce((larger, logit) => larger + Number(logit > row[ids[token + 1]]), 0);
-      }
+    for await (const { token, logits } of logitsAfter(model, state, count, signal)) {
+      const top = logits.reduce((best, logit, id) => (logit > logits[best] ? id : best), 0);
+      tops[layer].push(model.tokeniser.piece(top)[0]);
+      probability[layer * count + token] = likelihoodIn(logits, top).probability;
+      if (token + 1 < count) rank[layer * count + token] = likelihoodIn(logits, ids[token + 1]).rank;
     }
   }
   return { header: { tops }, arrays: { probability: framed(probability, [states.length, count]), rank: framed(rank, [states.length, count]) } };
+}
+
+/**
+ * The logits after each of the first tokens, computed for some at a time.
+ * @param {import("./model.js").Model} model @param {Float32Array} state @param {number} count
+ * @param {AbortSignal} [signal]
+ */
+export async function* logitsAfter(model, state, count, signal) {
+  const pause = pauses(signal);
+  for (let first = 0; first < count; first += ROWS) {
+    await pause();
+    const stop = Math.min(first + ROWS, count);
+    const rows = model.nextLogits(state.subarray(first * model.width, stop * model.width));
+    const size = rows.length / (stop - first);
+    for (let token = first; token < stop; token++)
+      yield { token, logits: rows.subarray((token - first) * size, (token - first + 1) * size) };
+  }
+}
+
+/** The probability of a token, and its rank from 0. @param {Float32Array} logits @param {number} id */
+export function likelihoodIn(logits, id) {
+  const [own, top] = [logits[id], logits.reduce((most, logit) => Math.max(most, logit), -Infinity)];
+  const probability = Math.exp(own - top) / logits.reduce((sum, logit) => sum + Math.exp(logit - top), 0);
+  return { probability, rank: logits.reduce((larger, logit) => larger + Number(logit > own), 0) };
 }
 
 /** @param {number} count */

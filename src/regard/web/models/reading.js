@@ -1,7 +1,7 @@
 /** A text as a model read it: tokens, words, and what every layer computed. */
 import { framed } from "../sources/frames.js";
 import { certify } from "./certificate.js";
-import { headsFirst } from "./rows.js";
+import { headsFirst } from "../maths/rows.js";
 import { wordsOf } from "./tokenizers/tokeniser.js";
 
 /**
@@ -59,10 +59,7 @@ export class Reading {
     return this.states[layer].slice(token * width, (token + 1) * width);
   }
 
-  /**
-   * The first and last visible key of every query, [first, last); null where all are visible.
-   * @param {number} layer
-   */
+  /** The first and last visible key of every query, [first, last); null where all are visible. @param {number} layer */
   visible(layer) {
     const { causal, window } = this.model.layers.encoders[layer].attention;
     if (!causal) return null;

@@ -1,12 +1,14 @@
 /** A source for views, answered by a model in the page: the same answers as `regard/viewer/queries.py` gives. */
 import { kernel, part, transposed } from "../engine/kernel.js";
+import { dot, rowOf } from "../maths/numbers.js";
 import { framed } from "../sources/frames.js";
-import { headStatistics, layerFrom, pooledWeights, weightsOfRows, yieldToEvents } from "../sources/layer.js";
+import { headStatistics, layerFrom, pooledWeights, weightsOfRows } from "../sources/layer.js";
+import { pauses } from "../sources/pause.js";
 import { weightAnswers } from "../sources/weight_answers.js";
 import { describe } from "./description.js";
 import { blockedIn } from "./model.js";
-import { lensOf, otherText, patchingOf } from "./patching.js";
-import { rowsAt } from "./rows.js";
+import { lensOf, likelihoodIn, logitsAfter, otherText, patchingOf } from "./patching.js";
+import { rowsAt } from "../maths/rows.js";
 import { largestFirst } from "./sampler.js";
 import { allowedBy, embeddingSteps, observe } from "./transformer.js";
 
@@ -14,13 +16,11 @@ import { allowedBy, embeddingSteps, observe } from "./transformer.js";
  * @typedef {import("./reading.js").Reading} Reading
  * @typedef {import("./model.js").Changes} Changes
  * @typedef {import("../sources/weight_answers.js").Answer} Answer
- * @typedef {import("../engine/kernel.js").Tensor} Tensor
  */
 
 const FEW = 128; // tokens up to which the arrays of all layers stay by head
 const NAMED = 200; // of the most likely tokens, whose texts are sent
 const LONGEST_FLOW = 2048; // tokens of a text whose layers are computed again
-const ROWS = 256; // tokens whose logits are computed at once
 const MOST_TEXTS = 64;
 const LONGEST_TEXT = 4000; // characters
 const MOST_CELLS = 64; // of a thumbnail, along each side
@@ -142,19 +142,12 @@ function valueGrams({ model, layers, words, count }, layer) {
       const start = Math.floor((head * keyHeads) / heads) * valueDim;
       const value = part(values, 1, start, start + valueDim);
       const rows = matrix ? kernel().doubles(kernel().linear({ x: value, weight: part(matrix, 1, head * valueDim, (head + 1) * valueDim) })) : columnsOf(kernel().doubles(values), keyHeads * valueDim, start, valueDim);
-      const width = rows.length / count;
+      const row = (/** @type {number} */ token) => rowOf({ data: rows, shape: [count, rows.length / count] }, token);
       for (const { first, last } of words)
-        for (let one = first; one < last; one++) for (let other = first; other < last; other++) grams[at++] = product(rows, one * width, other * width, width);
+        for (let one = first; one < last; one++) for (let other = first; other < last; other++) grams[at++] = dot(row(one), row(other));
     }
     return grams;
   });
-}
-
-/** @param {Float64Array} numbers @param {number} one @param {number} other @param {number} size */
-function product(numbers, one, other, size) {
-  let sum = 0;
-  for (let place = 0; place < size; place++) sum += numbers[one + place] * numbers[other + place];
-  return sum;
 }
 
 /** @param {Float64Array} rows @param {number} width @param {number} start @param {number} size */
@@ -165,14 +158,14 @@ function columnsOf(rows, width, start, size) {
   return columns;
 }
 
-/** A whole matrix in single or double precision, whatever its type. @param {Tensor} matrix @param {import("../engine/kernel.js").Real} type */
+/** A whole matrix in single or double precision, whatever its type. @param {Tensor} matrix @param {Real} type */
 function allRows(matrix, type) {
   return kernel().gather(matrix, Int32Array.from({ length: matrix.shape[0] }, (_, row) => row), type);
 }
 
 /** The mean over all layers and heads, and the rollout (Abnar and Zuidema, 2020), (token, token). @param {number[]} heads of each layer @param {number} count @param {(layer: number) => import("../sources/layer.js").Layer} layerOf */
 async function matricesOverLayers(heads, count, layerOf) {
-  const pause = yieldToEvents();
+  const pause = pauses();
   const mean = new Float64Array(count * count);
   let rollout = Float64Array.from(mean, (_, at) => Number(at % (count + 1) === 0));
   for (const [layer, of] of heads.entries()) {
@@ -280,19 +273,9 @@ function nextToken({ model, encoded }, query, state) {
 /** How likely the model found each token after those before it: probability and rank, from 0; the first has none. @param {Reading} reading @param {AbortSignal} [signal] */
 async function likelihoodOf({ model, encoded: { ids }, states, count }, signal) {
   const [probability, rank] = [new Float32Array(count).fill(NaN), new Float32Array(count).fill(NaN)];
-  const pause = yieldToEvents(signal);
-  const last = states[states.length - 1];
-  for (let first = 0; first < count - 1; first += ROWS) {
-    await pause();
-    const stop = Math.min(first + ROWS, count - 1);
-    const logits = model.nextLogits(last.subarray(first * model.width, stop * model.width));
-    const size = logits.length / (stop - first);
-    for (let token = first; token < stop; token++) {
-      const row = logits.subarray((token - first) * size, (token - first + 1) * size);
-      const [own, top] = [row[ids[token + 1]], row.reduce((most, logit) => Math.max(most, logit), -Infinity)];
-      probability[token + 1] = Math.exp(own - top) / row.reduce((sum, logit) => sum + Math.exp(logit - top), 0);
-      rank[token + 1] = row.reduce((larger, logit) => larger + Number(logit > own), 0);
-    }
+  for await (const { token, logits } of logitsAfter(model, states[states.length - 1], count - 1, signal)) {
+    const found = likelihoodIn(logits, ids[token + 1]);
+    [probability[token + 1], rank[token + 1]] = [found.probability, found.rank];
   }
   return { header: {}, arrays: { probability: framed(probability, [count]), rank: framed(rank, [count]) } };
 }

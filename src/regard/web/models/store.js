@@ -7,7 +7,6 @@
  * a model is loaded again each time.
  *
  * @typedef {import("./manifest.js").ModelFile} ModelFile
- * @typedef {import("../engine/kernel.js").Tensor} Tensor
  * @typedef {{signal?: AbortSignal, onProgress?: (bytes: number) => void}} How
  *
  * What TypeScript's library of workers has, and its library of pages has not.

@@ -8,8 +8,6 @@
  * @typedef {import("./layers.js").MultiHead} MultiHead
  * @typedef {import("./layers.js").Norm} Norm
  * @typedef {import("./layers.js").Rotary} Rotary
- * @typedef {import("../engine/kernel.js").Tensor} Tensor
- * @typedef {import("../engine/kernel.js").Real} Real
  *
  * normed       the input of the attention's projections: the tokens, normed first in pre-norm blocks
  * heads        the outputs of all heads, concatenated

@@ -3,7 +3,6 @@ import { kernel } from "../engine/kernel.js";
 import { contentOfGguf } from "./gguf.js";
 import { tensorsOfSafetensors } from "./safetensors.js";
 
-/** @typedef {import("../engine/kernel.js").Tensor} Tensor */
 /** @typedef {{name: string, heads?: number}} TensorPlace  heads: llama.cpp interleaves the two halves of each head's rows */
 
 const GGUF = [0x47, 0x47, 0x55, 0x46]; // how such a file begins

@@ -118,7 +118,7 @@ async function loadModel(manifest, weights, tokenizer, { signal, news }) {
   const { bytes, kept } = await fileOf(manifest.weights, weights, { signal, onProgress });
   try {
     const model = new Model(manifest, bytes, content);
-    await model.measureRounding();
+    model.measureRounding();
     return { model, kept };
   } catch (error) {
     kernel().release(bytes);

@@ -2,7 +2,7 @@
  * The page's address: what the host adds (text and model), then the state of the viewer. Another view, text or model is a
  * new entry of the history, as are the votes after a guess; selections within a view replace the entry.
  */
-import { addressOf, decoded, encoded, fitted, stateOf, UNCHOSEN } from "./state.js";
+import { addressOf, encoded, fitted, partsOf, stateOf, UNCHOSEN } from "./state.js";
 
 const WAIT = 150; // milliseconds; browsers limit the rate of address changes
 
@@ -12,17 +12,6 @@ const WAIT = 150; // milliseconds; browsers limit the rate of address changes
  * restore  called with these parts when the user goes back or forward to others
  * @typedef {{names: string[], parts: () => Record<string, string>, restore: (parts: Record<string, string>) => void}} Host
  */
-
-/** The parts of an address by name. @param {string} address @returns {Record<string, string>} */
-export function partsOf(address) {
-  const pairs = address.replace(/^#/, "").split("&").filter(Boolean);
-  return Object.fromEntries(
-    pairs.map((pair) => {
-      const [name, ...rest] = pair.split("=");
-      return [decoded(name), decoded(rest.join("="))];
-    }),
-  );
-}
 
 /**
  * The whole state that an address stands for: what it omits is as the page opens.

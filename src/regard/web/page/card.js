@@ -11,7 +11,7 @@ const [WIDTH, HEIGHT, MARGIN] = [1200, 630, 72];
 const SIZES = [60, 52, 44, 38, 32, 27, 23]; // of the sentence, largest first
 const MOST_LINES = 3;
 const PITCH = 13; // between the centres of two dots
-const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+export const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 
 /**
  * count: of votes; asks: the word whose attention is shown; spaced: follows a space

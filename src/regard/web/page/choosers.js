@@ -1,16 +1,15 @@
 /** Choosers above every view: layer, heads, words or tokens. */
-import { segments, stepper, walkable } from "../elements/controls.js";
+import { segments, select, stepper, walkable } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
 import { isOverLayers, measureOf, nameOfMeasure, saidOfMeasure } from "./measures.js";
 import { labelOf } from "./roles.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "./state.js";
 
+const UNITS = { word: "Words", token: "Tokens" };
+
 /**
  * A view lists its choosers in `uses`: "layer", "head" (one), "heads" (one or several), "by", "measure".
- * @param {State} state
- * @param {Description} description
- * @param {string[]} uses
- * @param {Lifetime} lifetime
+ * @param {State} state @param {Description} description @param {string[]} uses @param {Lifetime} lifetime
  * @param {Colours} colours
  */
 export function choosers(state, description, uses, lifetime, colours) {
@@ -31,32 +30,23 @@ export function choosers(state, description, uses, lifetime, colours) {
   if ((several || uses.includes("head")) && description.heads > 1)
     ofHead.push(headChooser(state, description, several, lifetime, colours));
   if (uses.includes("by") && description.words && description.words.length < (description.tokens?.length ?? 0)) {
-    /** @type {{value: "word"|"token", text: string}[]} */
-    const options = [
-      { value: "word", text: "Words" },
-      { value: "token", text: "Tokens" },
-    ];
+    const options = /** @type {const} */ (["word", "token"]).map((value) => ({ value, text: UNITS[value] }));
     const by = segments("Words or tokens", options, state.get().by, (chosen) => state.set({ by: chosen }));
     lifetime.add(state.listen((now) => by.set(now.by)));
     shown.push(by.el);
   }
   if (measures.length > 1) {
-    const select = element(
-      "select",
-      { class: "regard-select", "aria-label": "Shown", onchange: () => state.set({ measure: /** @type {Measure} */ (select.value) }) },
-      measures.map((measure) =>
-        element("option", { value: measure, text: nameOfMeasure(measure, description) }),
-      ),
-    );
+    const names = measures.map((value) => ({ value, text: nameOfMeasure(value, description) }));
+    const chooser = select("Shown", names, measureOf(state.get(), description), (measure) => state.set({ measure }));
     const show = () => {
       const measure = measureOf(state.get(), description);
-      select.value = measure;
-      select.title = saidOfMeasure(measure, description);
+      chooser.value = measure;
+      chooser.title = saidOfMeasure(measure, description);
       for (const one of ofHead) one.hidden = isOverLayers(measure);
     };
     lifetime.add(state.listen(show));
     show();
-    shown.push(select);
+    shown.push(chooser);
   }
   replaced(el, ofHead, shown);
   return el;

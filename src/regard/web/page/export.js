@@ -1,6 +1,6 @@
 /** Export: the view as SVG and PNG, its table as CSV and LaTeX. */
 import { digitsFor, printedNumber } from "../maths/numbers.js";
-import { printable } from "../elements/words.js";
+import { linesOf, printable } from "../elements/words.js";
 
 /**
  * @typedef {{title: string, columns: string[], rows: unknown[][], notes?: string[], source?: string, inputs?: Table[], results?: Table[]}} Table
@@ -175,8 +175,7 @@ export function svgText(text) {
 
 /**
  * An SVG rendered at twice the screen resolution.
- * @param {string} svg
- * @param {number} [fineness]
+ * @param {string} svg @param {number} [fineness]
  * @returns {Promise<Blob>}
  */
 export async function toPng(svg, fineness = 2) {
@@ -197,12 +196,7 @@ export async function toPng(svg, fineness = 2) {
   );
 }
 
-/**
- * Download a file.
- * @param {Blob|string} content
- * @param {string} name
- * @param {string} type
- */
+/** Download a file. @param {Blob|string} content @param {string} name @param {string} type */
 export function handOver(content, name, type) {
   const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = document.createElement("a");
@@ -246,16 +240,4 @@ export function withCaption(svg, caption, { ground, muted = "#666" } = {}) {
   const strip = ground ? `<rect x="${x}" y="${y + height}" width="${width}" height="${added}" fill="${ground}"/>` : "";
   const texts = lines.map((line, place) => `<text x="${x + 8}" y="${y + height + 11 + 15 * place}" font-size="11" font-family="system-ui, sans-serif" fill="${muted}" stroke="none" text-anchor="start">${svgText(line)}</text>`);
   return described.replace(tag, () => taller).replace(/<\/svg>\s*$/, () => `${strip}${texts.join("")}</svg>`);
-}
-
-/** @param {string} text @param {number} most letters of a line */
-function linesOf(text, most) {
-  /** @type {string[]} */
-  const lines = [];
-  for (const word of text.split(" ")) {
-    const last = lines[lines.length - 1];
-    if (last !== undefined && last.length + 1 + word.length <= most) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines;
 }

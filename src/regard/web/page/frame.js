@@ -1,15 +1,18 @@
 /** The frame of the viewer: header, host, place, Adjust, view; and what it says of itself: busy, stale, announced. */
 import { button, element, replaced } from "../elements/elements.js";
-import { invitation, keepAdjust, keptAdjust } from "./front.js";
-import { makeHeader } from "./toolbar.js";
+import { store, stored } from "../elements/storage.js";
+import { invitation } from "./front.js";
+import { makeHeader, makeLive } from "./toolbar.js";
+
+const KEPT_ADJUST = "regard-adjust"; // whether Adjust was open at the last visit
 
 /** @param {{el: HTMLElement, remember: boolean, lifetime: Lifetime}} options */
 export function makeFrame({ el, remember, lifetime }) {
-  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  const live = makeLive();
   const [tabs, menu, save] = ["regard-tabs", "regard-menu", "regard-share"].map((name) => element("div", { class: name }));
   const adjust = button("Adjust", () => {
     setAdjusting(parts.adjust.hidden);
-    if (remember) keepAdjust(!parts.adjust.hidden);
+    if (remember) store(KEPT_ADJUST, parts.adjust.hidden ? "" : "open");
   }, { class: "regard-button regard-adjust-button", "aria-expanded": "false" });
   const parts = {
     top: makeHeader({ navigation: tabs, tools: [menu, save, adjust] }),
@@ -20,11 +23,11 @@ export function makeFrame({ el, remember, lifetime }) {
     view: element("section", { class: "regard-view", role: "tabpanel", tabindex: "-1" }),
   };
   const skip = button("Skip to the view", () => parts.view.focus(), { class: "regard-skip" });
-  const root = element("div", { class: "regard", "aria-busy": "true" }, skip, Object.values(parts), live);
+  const root = element("div", { class: "regard", "aria-busy": "true" }, skip, Object.values(parts), live.el);
   el.append(root);
   lifetime.add(() => root.remove());
-  lifetime.resized(tabs, () => markMore(tabs));
-  if (remember) setAdjusting(keptAdjust());
+  lifetime.widths(tabs, () => markMore(tabs));
+  if (remember) setAdjusting(stored(KEPT_ADJUST) === "open");
 
   /** @param {boolean} open */
   function setAdjusting(open) {
@@ -38,7 +41,7 @@ export function makeFrame({ el, remember, lifetime }) {
     menu,
     save,
     busy: busyWhile(root, lifetime),
-    announce: announcer(live, lifetime),
+    announce: debounced(live.announce, lifetime),
     /** @param {Element} bar */
     setTabs(bar) {
       replaced(tabs, bar);
@@ -89,12 +92,15 @@ function busyWhile(root, lifetime) {
     };
 }
 
-/** Announces to screen readers, debounced. @param {HTMLElement} live @param {Lifetime} lifetime */
-function announcer(live, lifetime) {
+/**
+ * Only the last of several announcements is heard.
+ * @param {(text: string) => void} announce @param {Lifetime} lifetime
+ */
+function debounced(announce, lifetime) {
   let stop = () => {};
   return (/** @type {string} */ text) => {
     stop();
-    stop = lifetime.after(120, () => (live.textContent = text));
+    stop = lifetime.after(120, () => announce(text));
   };
 }
 

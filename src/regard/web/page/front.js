@@ -4,23 +4,19 @@ import { store, stored } from "../elements/storage.js";
 import { shortened } from "../elements/words.js";
 
 const KEPT_VIEW = "regard-view";
-const KEPT_ADJUST = "regard-adjust";
 
 /**
  * The first screen before anything is read: the sentence, why it waits, and what can be done.
  * @param {string} text @param {string} reason @param {{text: string, act: () => void}[]} ways
  */
 export function invitation(text, reason, ways) {
+  const buttons = ways.map(({ text: name, act }) => button(name, act, { class: "regard-vote-action", "data-kind": "main" }));
   return element(
     "div",
     { class: "regard-vote" },
     element("p", { class: "regard-vote-words regard-vote-waits", dir: "auto", text: shortened(text, 140) }),
     element("p", { class: "regard-vote-said", text: reason }),
-    element(
-      "div",
-      { class: "regard-vote-actions" },
-      ways.map(({ text: name, act }) => button(name, act, { class: "regard-vote-action", "data-kind": "main" })),
-    ),
+    element("div", { class: "regard-vote-actions" }, buttons),
   );
 }
 
@@ -43,14 +39,4 @@ function keptView() {
 /** @param {string} view */
 export function keepView(view) {
   store(KEPT_VIEW, view);
-}
-
-/** Whether Adjust was open at the last visit. */
-export function keptAdjust() {
-  return stored(KEPT_ADJUST) === "open";
-}
-
-/** @param {boolean} open */
-export function keepAdjust(open) {
-  store(KEPT_ADJUST, open ? "open" : "");
 }

@@ -1,8 +1,6 @@
 /** What can be shown instead of one head's weights, and in which words. */
 import { byUnits } from "../elements/words.js";
 
-/** @typedef {"weight"|"norm"|"mean"|"rollout"} Measure */
-
 /** Measures over all layers, which have neither layer nor head. @param {Measure} measure */
 export function isOverLayers(measure) {
   return measure === "mean" || measure === "rollout";

@@ -18,17 +18,6 @@ import { carriedOver, fitted, makeState } from "./state.js";
 import { VIEWS } from "./views.js";
 
 /**
- * Mount the viewer for a source; the returned function removes it.
- * @param {{model: Source, el: HTMLElement} & Options} options
- * @returns {() => void}
- */
-export function mount({ model, el, ...options }) {
-  const viewer = makeViewer({ el, ...options });
-  viewer.show(model);
-  return viewer.cleanUp;
-}
-
-/**
  * wasm      where the kernel is, or its bytes: views compute with it
  * address   keep the state in the page's address; with what the host adds to it, if it adds something. Such a page opens
  *           with the first screen, unless its address asks for a place
@@ -88,7 +77,6 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
   }
 
   function endView() {
-    shown?.drawn?.cleanUp?.();
     shown?.lifetime?.end();
     if (shown) Object.assign(shown, { drawn: null, lifetime: null });
   }
@@ -116,8 +104,7 @@ export function makeViewer({ el, wasm, address = false, remember = false, title 
 
   /**
    * Show another source, keeping the state where it still applies, or with the state of the address.
-   * @param {Source} source
-   * @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
+   * @param {Source} source @param {{signal?: AbortSignal, fromAddress?: boolean}} [options]
    */
   async function show(source, { signal, fromAddress = !shown } = {}) {
     const ask = frame.busy(source.ask);

@@ -1,5 +1,5 @@
 /** Where one is in the model: all heads as dots with the shown one marked, its name, what it is known for. */
-import { segments } from "../elements/controls.js";
+import { segments, select } from "../elements/controls.js";
 import { element } from "../elements/elements.js";
 import { makeDots } from "../elements/dots.js";
 import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
@@ -20,7 +20,7 @@ export function makePlace({ state, description, view, views, lifetime, said, abo
   const all = layers.flatMap((layer) => heads.map((head) => ({ layer, head })));
   const dots = hasHead && all.length > 1 ? makePicker(all) : null;
 
-  /** @param {{layer: number, head: number}[]} places */
+  /** @param {HeadPlace[]} places */
   function makePicker(places) {
     const picker = makeDots({ label: "Heads", choose: (head) => state.set({ ...head, heads: null }) });
     const turned = layers.length > heads.length;
@@ -52,19 +52,9 @@ export function makePlace({ state, description, view, views, lifetime, said, abo
 
   const choose = (/** @type {string} */ name) => state.set({ view: name });
   // Few pictures stand side by side; more are a list, so that few controls are in sight.
-  const pictures =
-    views.length > 3
-      ? element(
-          "select",
-          { class: "regard-select", "aria-label": "Picture", onchange: (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.target).value) },
-          views.map((one) => element("option", { value: one.name, text: one.title, selected: one === view })),
-        )
-      : segments(
-          "Picture",
-          views.map((one) => ({ value: one.name, text: one.title })),
-          view.name,
-          choose,
-        ).el;
+  const names = views.map((one) => ({ value: one.name, text: one.title }));
+  const isList = views.length > 3;
+  const pictures = isList ? select("Picture", names, view.name, choose) : segments("Picture", names, view.name, choose).el;
   const el = element(
     "div",
     { class: "regard-place" },

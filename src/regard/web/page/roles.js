@@ -4,7 +4,7 @@ import { latestOnly } from "../elements/lifetime.js";
 import { strongest } from "../maths/links.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
 import { isOverLayers, measureOf } from "./measures.js";
-import { keptHeads, keptLayers } from "./state.js";
+import { isKept } from "./state.js";
 import { shortened, unitOf, unitsOf } from "../elements/words.js";
 
 const NO_PATTERN = "no clear pattern"; // of the atlas
@@ -55,11 +55,9 @@ function linkText(query, key, weight) {
 
 /**
  * Questions, each with the link of this text that can be its answer; null where the model is not known.
- * @param {State} state
- * @param {Description} description
+ * @param {State} state @param {Description} description
  * @param {string[]} uses the choosers of the view
- * @param {Lifetime} lifetime
- * @param {Source} source
+ * @param {Lifetime} lifetime @param {Source} source
  * @param {((text: string) => void)|undefined} [read] reads another text
  */
 export function roles(state, description, uses, lifetime, source, read) {
@@ -67,7 +65,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   const { known } = description;
   const words = unitsOf(description, "word");
   const latest = latestOnly(lifetime);
-  const isKept = (/** @type {RoleAnswer} */ { layer, head }) => keptLayers(description).includes(layer) && keptHeads(description).includes(head);
+  const isShowable = (/** @type {RoleAnswer} */ answer) => isKept(answer, description);
   const wordAt = (/** @type {number} */ token) => words[unitOf(words, token)]?.text ?? "";
   const saidHere = (/** @type {RoleAnswer} */ { query, key, weight }) => linkText(wordAt(query), wordAt(key), weight);
   const said = element("p", { class: "regard-roles-said", role: "status" });
@@ -78,7 +76,7 @@ export function roles(state, description, uses, lifetime, source, read) {
   /** @param {RoleQuestion} ask */
   function choose(ask) {
     if (isLit(ask, state.get())) return state.set({ roles_asked: null });
-    const answer = ask.answers.find(isKept);
+    const answer = ask.answers.find(isShowable);
     state.set({ roles_asked: ask.name, ...(answer ? pictureOf(answer) : {}) });
   }
 
@@ -86,8 +84,8 @@ export function roles(state, description, uses, lifetime, source, read) {
     const ask = known.asks.find((one) => one.name === state.get().roles_asked);
     known.asks.forEach((one, place) => buttons[place].setAttribute("aria-pressed", String(isLit(one, state.get()))));
     if (ask && !ask.answers.length) return replaced(said, ask.nothing, tryButton(ask));
-    if (ask && !ask.answers.some(isKept)) return replaced(said, `${saidHere(ask.answers[0])}, head ${ask.answers[0].layer}.${ask.answers[0].head}: not kept in this page.`);
-    if (ask && isLit(ask, state.get())) return replaced(said, ask.answers.filter(isKept).flatMap(saidOf));
+    if (ask && !ask.answers.some(isShowable)) return replaced(said, `${saidHere(ask.answers[0])}, head ${ask.answers[0].layer}.${ask.answers[0].head}: not kept in this page.`);
+    if (ask && isLit(ask, state.get())) return replaced(said, ask.answers.filter(isShowable).flatMap(saidOf));
     showCaption();
   }
 

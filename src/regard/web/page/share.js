@@ -1,7 +1,7 @@
 /** Share: the picture and the numbers of a view as files, an address that opens it, a card for messages, a page of its own. */
 import { button, element, replaced } from "../elements/elements.js";
 import { vote } from "../views/vote/view.js";
-import { cardOf, cardSvg } from "./card.js";
+import { cardOf, cardSvg, FONT } from "./card.js";
 import { fileName, handOver, toCsv, toLatex, toPng, withCaption } from "./export.js";
 import { isOverLayers, measureOf, nameOfMeasure } from "./measures.js";
 import { pictureOf } from "./picture.js";
@@ -138,11 +138,8 @@ function exportButtons(shown, state, announce, colours) {
       try {
         const [ending, type, content] = await make();
         const { description, view } = shown();
-        handOver(
-          content,
-          `${fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`)}.${ending}`,
-          type,
-        );
+        const name = fileName(`${view.title} ${caption()} ${description.text ? "" : description.title || ""}`);
+        handOver(content, `${name}.${ending}`, type);
         announce(`${name} saved`);
       } catch (error) {
         announce(/** @type {Error} */ (error).message);
@@ -155,6 +152,6 @@ function exportButtons(shown, state, announce, colours) {
 /** @param {string} text @param {number} size @param {boolean} [isBold] */
 function widthOf(text, size, isBold = false) {
   const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
-  pen.font = `${isBold ? "700 " : ""}${size}px system-ui, -apple-system, 'Segoe UI', sans-serif`;
+  pen.font = `${isBold ? "700 " : ""}${size}px ${FONT}`;
   return pen.measureText(text).width;
 }

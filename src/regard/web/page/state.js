@@ -6,7 +6,8 @@
  *   measure: Measure, pointed: [number|null, number|null]|null,
  *   [own: string]: any}} Chosen
  * @typedef {{get: () => Chosen, set: (patch: Partial<Chosen>) => void,
- *   listen: (react: (now: Chosen, before: Chosen) => void) => () => void}} State
+ *   listen: (react: (now: Chosen, before: Chosen) => void, names?: string[]) => () => void}} State  names: of keys; without
+ *   them every change counts
  */
 import { unitOf, unitsOf } from "../elements/words.js";
 
@@ -27,10 +28,7 @@ export const UNCHOSEN = Object.freeze({
   measure: "weight", // or ‖weight · v · W_O‖, the mean over all layers, rollout
 });
 
-/**
- * @param {Partial<Chosen>} [start]
- * @returns {State}
- */
+/** @param {Partial<Chosen>} [start] @returns {State} */
 export function makeState(start = {}) {
   /** @type {Chosen} */
   let chosen = Object.freeze({ ...UNCHOSEN, ...start });
@@ -46,9 +44,11 @@ export function makeState(start = {}) {
       const now = chosen;
       for (const react of [...listeners]) if (listeners.has(react)) react(now, before);
     },
-    listen(react) {
-      listeners.add(react);
-      return () => listeners.delete(react);
+    listen(react, names) {
+      const changed = (/** @type {Chosen} */ now, /** @type {Chosen} */ before) =>
+        (!names || names.some((name) => !same(now[name], before[name]))) && react(now, before);
+      listeners.add(changed);
+      return () => listeners.delete(changed);
     },
   };
 }
@@ -61,6 +61,16 @@ export function keptLayers({ kept, layers }) {
 /** The heads that can be shown: a page may hold only some. @param {Description} description @returns {number[]} */
 export function keptHeads({ kept, heads }) {
   return kept?.heads ?? Array.from({ length: Math.max(heads ?? 1, 1) }, (_, head) => head);
+}
+
+/** Whether the page holds a head. @param {HeadPlace} head @param {Description} description */
+export function isKept({ layer, head }, description) {
+  return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
+}
+
+/** All heads, layer after layer. @param {number} layers @param {number} heads @returns {HeadPlace[]} */
+export function headsOf(layers, heads) {
+  return Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads }));
 }
 
 /** The model's number of a layer: of a watched model, a reading may hold only some. @param {Description} description @param {number} layer */
@@ -83,7 +93,7 @@ export function hasHeads(description) {
   return description.heads > 1 || numberOfHead(description, 0) > 0;
 }
 
-/** "Layer 3, head 5". @param {{layer: number, head: number}} head @param {Description} description */
+/** "Layer 3, head 5". @param {HeadPlace} head @param {Description} description */
 export function nameOfHead({ layer, head }, description) {
   const number = numberOfHead(description, head);
   return hasLayers(description) ? `Layer ${numberOfLayer(description, layer)}, head ${number}` : `Head ${number}`;
@@ -91,8 +101,7 @@ export function nameOfHead({ layer, head }, description) {
 
 /**
  * The state restricted to what exists: an address may come from another text.
- * @param {Partial<Chosen>} given
- * @param {Description} description
+ * @param {Partial<Chosen>} given @param {Description} description
  * @returns {Partial<Chosen>}
  */
 export function fitted(given, description) {
@@ -138,8 +147,7 @@ export function carriedOver(chosen, before, after) {
 
 /**
  * The address of a state, `#layer=4&head=7&query=they`; what the page opens with is omitted.
- * @param {Chosen} chosen
- * @param {Description} description
+ * @param {Chosen} chosen @param {Description} description
  */
 export function addressOf(chosen, description) {
   const parts = [];
@@ -152,27 +160,29 @@ export function addressOf(chosen, description) {
   return parts.length ? `#${parts.join("&")}` : "";
 }
 
+/** The parts of an address by name. @param {string} address @returns {Record<string, string>} */
+export function partsOf(address) {
+  const pairs = address.replace(/^#/, "").split("&").filter(Boolean);
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name, ...rest] = pair.split("=");
+      return [decoded(name), decoded(rest.join("="))];
+    }),
+  );
+}
+
 /**
  * The state in an address; missing and invalid parts are omitted.
- * @param {string} address
- * @param {Description} description
- * @returns {Partial<Chosen>}
+ * @param {string} address @param {Description} description @returns {Partial<Chosen>}
  */
 export function stateOf(address, description) {
-  /** @type {Record<string, any>} */
-  const found = {};
-  for (const part of address.replace(/^#/, "").split("&")) {
-    const [name, ...rest] = part.split("=").map(decoded);
-    const value = read(name, rest.join("="), description);
-    if (name && value !== undefined) found[name] = value;
-  }
-  return fitted(found, description);
+  const values = Object.entries(partsOf(address)).map(([name, text]) => [name, read(name, text, description)]);
+  return fitted(Object.fromEntries(values.filter(([name, value]) => name && value !== undefined)), description);
 }
 
 /**
  * A token's name in an address: its word, `they:2` for the second one, or its position if the word is unsuitable.
- * @param {number} token
- * @param {Description} description
+ * @param {number} token @param {Description} description
  */
 export function nameOfToken(token, description) {
   const units = unitsOf(description, "word");
@@ -184,11 +194,7 @@ export function nameOfToken(token, description) {
   return count === 1 ? text : `${text}:${count}`;
 }
 
-/**
- * The token named in an address; undefined if there is none.
- * @param {string} name
- * @param {Description} description
- */
+/** The token named in an address; undefined if there is none. @param {string} name @param {Description} description */
 export function tokenOfName(name, description) {
   if (/^\d+$/.test(name)) return Number(name);
   const [, text, which] = /^(.*?)(?::(\d+))?$/s.exec(name) ?? [];
@@ -253,7 +259,7 @@ export function encoded(text) {
 }
 
 /** @param {string} text */
-export function decoded(text) {
+function decoded(text) {
   try {
     return decodeURIComponent(text.replace(/\+/g, " "));
   } catch {

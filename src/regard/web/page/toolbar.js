@@ -1,6 +1,7 @@
 /** The header: levels of the zoom, the menu beside it, theme. */
 import { walkable } from "../elements/controls.js";
 import { button, element } from "../elements/elements.js";
+import { makeLifetime } from "../elements/lifetime.js";
 import { store, stored } from "../elements/storage.js";
 import { numberOfHead, numberOfLayer } from "./state.js";
 import { printable, shortened } from "../elements/words.js";
@@ -15,19 +16,31 @@ export function makeHeader({ navigation = null, tools = [] } = {}) {
   return element("header", { class: "regard-top" }, element("h1", { class: "regard-name", text: "Regard" }), navigation, element("div", { class: "regard-tools" }, tools));
 }
 
+/** A line for screen readers, and what announces in it. */
+export function makeLive() {
+  const el = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
+  return { el, announce: (/** @type {string} */ text) => void (el.textContent = text) };
+}
+
+/**
+ * A page of its own: its root, which ends with its lifetime, a line for screen readers, the theme.
+ * @param {HTMLElement} el @param {string} name a class @param {() => void} changed called when the theme has changed
+ */
+export function makePage(el, name, changed) {
+  const lifetime = makeLifetime();
+  const root = el.appendChild(element("div", { class: `regard ${name}` }));
+  lifetime.add(() => root.remove());
+  return { lifetime, root, live: makeLive(), theme: themeSwitch(root, true, lifetime, changed) };
+}
+
 /** The heading of a page of its own: what is shown, facts, and how to read it. @param {string} title @param {string[]} facts @param {string} about */
 export function headingOf(title, facts, about) {
-  return element(
-    "header",
-    { class: "regard-header" },
-    element(
-      "div",
-      { class: "regard-heading" },
-      element("h2", { class: "regard-title", text: title }),
-      element("p", { class: "regard-about", text: facts.join(" · ") }),
-      element("p", { class: "regard-training-about", text: about }),
-    ),
-  );
+  const parts = [
+    element("h2", { class: "regard-title", text: title }),
+    element("p", { class: "regard-about", text: facts.join(" · ") }),
+    element("p", { class: "regard-training-about", text: about }),
+  ];
+  return element("header", { class: "regard-header" }, element("div", { class: "regard-heading" }, parts));
 }
 
 /** What is shown, in one line. @param {Description} description */
@@ -161,11 +174,7 @@ export function levelBar(levels, chosen, go, panel) {
     const page = /** @type {Document} */ (list.getRootNode());
     (page.getElementById?.(idOf(name)) ?? document.getElementById(idOf(name)))?.focus();
   }
-  walkable(
-    list,
-    () => tabs,
-    (tab) => change(levels[tabs.indexOf(tab)].name),
-  );
+  walkable(list, () => tabs, (tab) => change(levels[tabs.indexOf(tab)].name));
   list.append(...tabs);
   return list;
 }

@@ -38,9 +38,9 @@ import { wordsInContext } from "../views/words_in_context/view.js";
  * @typedef {{el: HTMLElement, source: Source, description: Description,
  *   state: State, colours: Colours, announce: (text: string) => void,
  *   lifetime: Lifetime, services: Services}} Context
- * @typedef {{cleanUp?: () => void, ready?: Promise<void>, update?: (next: {source: Source, description: Description}) => void, svg?: () => string|Promise<string>, table?: () => import("./export.js").Table|Promise<import("./export.js").Table>,
- *   origin?: () => import("./provenance.js").Origin, adjust?: (HTMLElement|null|undefined)[], about?: string}} Drawn
- *   update: takes another text, so that what is drawn can move; origin: where the numbers come from, where that is not the
+ * @typedef {{ready?: Promise<void>, update?: (next: {source: Source, description: Description}) => void, adjust?: (HTMLElement|null|undefined)[],
+ *   table?: () => Table|Promise<Table>, origin?: () => import("./provenance.js").Origin, about?: string}} Drawn
+ *   What a view started ends with the lifetime of its context. update: takes another text, so that what is drawn can move; origin: where the numbers come from, where that is not the
  *   described text; adjust: controls of the view for the Adjust panel; about: what is to be seen, where the level does not say it
  * @typedef {{name: string, title: string, uses?: string[], front?: boolean, suits: (description: Description, services: Services) => boolean,
  *   draw: (context: Context) => Drawn}} View  front: the first screen, which stands alone

@@ -13,11 +13,7 @@
 const KINDS = { f4: Float32Array, f2: Uint16Array, i4: Int32Array, u1: Uint8Array, u2: Uint16Array };
 const ALIGNMENT = 8;
 
-/**
- * Parse a frame; the arrays are views of the buffer.
- * @param {ArrayBuffer|ArrayBufferView} given
- * @returns {Frame}
- */
+/** Parse a frame; the arrays are views of the buffer. @param {ArrayBuffer|ArrayBufferView} given @returns {Frame} */
 export function unpack(given) {
   const { buffer, start, size } = whole(given);
   if (size < 4) throw new Error(`A frame needs at least 4 bytes; got ${size}.`);
@@ -34,8 +30,7 @@ export function unpack(given) {
 
 /**
  * Build a frame, the inverse of `unpack`. Arrays are {data, shape, dtype?}.
- * @param {Header} header
- * @param {Record<string, {data: Numbers, shape: number[], dtype?: string}>} arrays
+ * @param {Header} header @param {Record<string, {data: Numbers, shape: number[], dtype?: string}>} arrays
  * @returns {ArrayBuffer}
  */
 export function pack(header, arrays = {}) {
@@ -61,18 +56,14 @@ export function pack(header, arrays = {}) {
 
 /**
  * An array as in a parsed frame, for sources that compute their answers.
- * @param {Numbers} data
- * @param {number[]} shape
+ * @param {Numbers} data @param {number[]} shape
  * @returns {FrameArray}
  */
 export function framed(data, shape, dtype = kindOf(data)) {
   return { data, shape, dtype, toFloat32: () => asFloat32(data, dtype) };
 }
 
-/**
- * Decode a float16 (IEEE 754 binary16).
- * @param {number} bits
- */
+/** Decode a float16 (IEEE 754 binary16). @param {number} bits */
 export function fromHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;

@@ -2,7 +2,6 @@
  * One layer of a one-file page: its arrays, and the weights that the kernel computes from them on demand: in double
  * precision, maps in single precision where that suffices.
  *
- * @typedef {import("../engine/kernel.js").Real} Real
  * @typedef {{mapType: Real, queries: Float32Array, keys: Float32Array[], values: Float32Array|null, rows: number, count: number,
  *   heads: number[], keyHeads: number[], valueHeads: number[], headDim: number, valueDim: number, scale: number, softcap: number|null,
  *   sinks: Float32Array|null, visible: Int32Array[], allowed: Dense|null, bias: Dense|null, relative: Dense|null, offset: number,
@@ -16,15 +15,13 @@
 import { kernel, part } from "../engine/kernel.js";
 import { framed } from "./frames.js";
 import { makeLinks } from "../maths/links.js";
+import { rowsAt } from "../maths/rows.js";
+import { pauses } from "./pause.js";
 
-const YIELD_AFTER = 12; // milliseconds of work before yielding to the event loop
 const SMALLEST_LOG = -1e4; // of a stored weight that is 0
 const STEP = 1e8; // multiply-adds between two chances to yield: 12 ms at 17 GFLOP/s
 
-/**
- * @param {Frame} frame
- * @returns {Layer}
- */
+/** @param {Frame} frame @returns {Layer} */
 export function layerFrom({ header, arrays: stored }) {
   const arrays = stored.weight ? { ...stored, ...vectorsFor(stored.weight) } : stored;
   const { q, k, v } = arrays;
@@ -173,7 +170,7 @@ export function weightsOfRows(layer, slot, rows, columns) {
 /** Rows in steps that each take a few milliseconds; between them events are handled. @param {Layer} layer @param {number[]} rows @param {number} passes @param {AbortSignal|undefined} signal @param {(first: number, last: number) => void} work */
 async function bySteps({ count, headDim }, [first, last], passes, signal, work) {
   const rows = Math.max(1, Math.floor(STEP / (passes * count * headDim)));
-  const pause = yieldToEvents(signal);
+  const pause = pauses(signal);
   for (let row = first; row < last; row += rows) {
     await pause();
     work(row, Math.min(last, row + rows));
@@ -201,10 +198,7 @@ export function vectorsOf(layer, head, query, keys) {
       data[((heads > 1 ? slot * height : 0) + (height > 1 ? query : 0)) * width + (width > 1 ? key : 0)];
     const isSeen = (/** @type {number} */ key) =>
       (!allowed || numberAt(allowed, key) !== 0) && isWithin(layer.visible, query, key);
-    arrays.visible = framed(
-      Uint8Array.from(all, (key) => Number(isSeen(key))),
-      [all.length],
-    );
+    arrays.visible = framed(Uint8Array.from(all, (key) => Number(isSeen(key))), [all.length]);
     const { relative, offset, relativeZero } = layer;
     const byDistance = (/** @type {Dense} */ { data, shape: [heads, span] }, /** @type {number} */ key) =>
       data[(heads > 1 ? slot * span : 0) + query + offset - key + relativeZero];
@@ -265,7 +259,7 @@ export async function pooledRows(rowsOf, { rows, columns, shape: [height, width]
   const [rowEdges, columnEdges] = [edges(rows, height), edges(columns, width)];
   const cells = new Float64Array(height * width);
   const row = new Float64Array(columns[1] - columns[0]);
-  const pause = yieldToEvents(signal);
+  const pause = pauses(signal);
   for (let line = 0; line < height; line++) {
     for (let query = rowEdges[line]; query < rowEdges[line + 1]; query++) {
       await pause();
@@ -368,17 +362,6 @@ function sizeOf(edges, cell) {
   return edges[cell + 1] - edges[cell];
 }
 
-/** Yields to the event loop every few milliseconds; throws when the signal is aborted. @param {AbortSignal} [signal] */
-export function yieldToEvents(signal) {
-  let since = performance.now();
-  return async () => {
-    if (performance.now() - since < YIELD_AFTER) return;
-    await new Promise((go) => setTimeout(go, 0));
-    signal?.throwIfAborted();
-    since = performance.now();
-  };
-}
-
 /** @param {FrameArray} array @param {number} [times] */
 function multiplied(array, times = 1) {
   const numbers = array.toFloat32();
@@ -401,9 +384,5 @@ function isWithin(ends, query, key) {
 
 /** @param {Float32Array} vectors @param {number} start @param {number[]} rows @param {number} size */
 function taken(vectors, start, rows, size) {
-  const chosen = new Float32Array(rows.length * size);
-  rows.forEach((row, place) =>
-    chosen.set(vectors.subarray((start + row) * size, (start + row + 1) * size), place * size),
-  );
-  return framed(chosen, [rows.length, size]);
+  return framed(rowsAt(vectors, size, rows.map((row) => start + row)), [rows.length, size]);
 }

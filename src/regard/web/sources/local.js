@@ -28,16 +28,14 @@
  */
 import { framed, fromBase64, unpack } from "./frames.js";
 import { keptLayers } from "../page/state.js";
+import { rowsAt } from "../maths/rows.js";
 import { layerFrom } from "./layer.js";
 import { weightAnswers } from "./weight_answers.js";
 
 const THUMBNAIL = 48; // cells along a side
 const FEW = 128; // tokens up to which all layers stay decoded
 
-/**
- * Waits while the page is loading, until a block is complete.
- * @param {any} page @param {string} id
- */
+/** Waits while the page is loading, until a block is complete. @param {any} page @param {string} id */
 async function arrived(page, id) {
   if (page.readyState !== "loading" || page.getElementById(id)?.nextSibling) return;
   await new Promise((go) => page.addEventListener("DOMContentLoaded", go, { once: true }));
@@ -99,10 +97,7 @@ export function localSource(page, prefix = "regard") {
     steps({ layer, query }) {
       const found = frame(`regard-steps-${layer}`);
       if (!found) return null;
-      const rows = Object.entries(found.arrays).map(([name, array]) => [
-        name,
-        rowOfArray(array, query),
-      ]);
+      const rows = Object.entries(found.arrays).map(([name, array]) => [name, rowOfArray(array, query)]);
       return { header: found.header, arrays: Object.fromEntries(rows) };
     },
 
@@ -154,7 +149,7 @@ export function localSource(page, prefix = "regard") {
   };
 }
 
-/** Another reading in the page, to compare with. @param {Document} page @returns {import("../page/views.js").Other|undefined} */
+/** Another reading in the page, to compare with. @param {Document} page @returns {Other|undefined} */
 export function secondReading(page) {
   if (!page.getElementById("regard-2-describe")) return undefined;
   const source = localSource(page, "regard-2");
@@ -164,10 +159,7 @@ export function secondReading(page) {
 /** Some rows of an array (row, width). @param {FrameArray} array @param {number[]} rows */
 function rowsOf(array, rows) {
   const width = array.shape[1];
-  const data = array.toFloat32();
-  const found = new Float32Array(rows.length * width);
-  rows.forEach((row, place) => found.set(data.subarray(row * width, (row + 1) * width), place * width));
-  return framed(found, [rows.length, width]);
+  return framed(rowsAt(array.toFloat32(), width, rows), [rows.length, width]);
 }
 
 /** Some rows of every array. @param {Frame} frame @param {number[]} rows */
@@ -178,12 +170,10 @@ function rowsOfAll({ header, arrays }, rows) {
 /** @param {Frame} frame @param {number|null} layer @param {number[]} tokens */
 function statesOf({ arrays: { state } }, layer, tokens) {
   const [layers, count, width] = state.shape;
-  const data = state.toFloat32();
-  const rows = framed(data, [layers * count, width]);
-  const wanted = (layer === null ? Array.from({ length: layers }, (_, at) => at) : [layer]).flatMap((at) => tokens.map((token) => at * count + token));
-  const found = rowsOf(rows, wanted);
+  const asked = layer === null ? Array.from({ length: layers }, (_, at) => at) : [layer];
+  const rows = rowsAt(state.toFloat32(), width, asked.flatMap((at) => tokens.map((token) => at * count + token)));
   const shape = layer === null ? [layers, tokens.length, width] : [tokens.length, width];
-  return { header: { layer, tokens }, arrays: { state: framed(found.data, shape) } };
+  return { header: { layer, tokens }, arrays: { state: framed(rows, shape) } };
 }
 
 /** The logits after one position; those of a bucket are equal. @param {Frame} frame @param {number} query */

@@ -2,7 +2,10 @@
 import { framed } from "./frames.js";
 import { productsBy } from "../page/measures.js";
 import { keptLayers } from "../page/state.js";
-import { alongOf, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow, yieldToEvents } from "./layer.js";
+import { alongOf, linksOf, pooledRows, pooledWeights, vectorsOf, weightsOfRow } from "./layer.js";
+import { pauses } from "./pause.js";
+
+/** @typedef {import("./layer.js").Rows} Rows */
 
 /**
  * layerOf     the arrays of a layer; with products of values where norms are shown
@@ -21,21 +24,23 @@ export function weightAnswers({ description, layerOf, matrixOf }) {
   async function overLayers(measure) {
     if (measure !== "mean" && measure !== "rollout") return null;
     const numbers = await matrixOf(measure);
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
+    /** @type {Rows} */
+    const rows = (query, from, to, into) => {
       for (let key = from; key < to; key++) into[key - from] = numbers[query * count + key];
       return into;
     };
+    return rows;
   }
 
   /** The rows of one head: weights, or ‖weight · v · W_O‖. @param {import("./layer.js").Layer} layer @param {number} head @param {string} [measure] */
   function rowsOfHead(layer, head, measure) {
-    const rows = (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) =>
-      weightsOfRow(layer, head, query, from, to, into);
+    /** @type {Rows} */
+    const rows = (query, from, to, into) => weightsOfRow(layer, head, query, from, to, into);
     if (measure !== "norm") return rows;
     const gram = layer.gram(head);
     const productOf = productsBy(gram, description.words);
     const norms = Float64Array.from({ length: count }, (_, key) => Math.sqrt(productOf(key, key)));
-    return (/** @type {number} */ query, /** @type {number} */ from, /** @type {number} */ to, /** @type {Float32Array|Float64Array} */ into) => {
+    return (/** @type {Parameters<Rows>} */ ...[query, from, to, into]) => {
       rows(query, from, to, into);
       for (let key = from; key < to; key++) into[key - from] *= norms[key];
       return into;
@@ -76,10 +81,7 @@ export function weightAnswers({ description, layerOf, matrixOf }) {
       const full = layerOf(layer);
       const asked = heads ?? full.heads;
       const found = await alongOf(full, asked, firstQuery, signal);
-      const arrays = Object.entries(found).map(([name, data]) => [
-        name,
-        framed(data, [asked.length, data.length / asked.length]),
-      ]);
+      const arrays = Object.entries(found).map(([name, data]) => [name, framed(data, [asked.length, data.length / asked.length])]);
       return { header: { sampled: null, heads: asked }, arrays: Object.fromEntries(arrays) };
     },
 
@@ -88,15 +90,7 @@ export function weightAnswers({ description, layerOf, matrixOf }) {
       const asked = heads ?? full.heads;
       const how = { heads: asked, count: wanted, itself, firstQuery, sinks: sinks ? [] : description.sinks };
       const found = await linksOf(full, how, signal);
-      const column = (/** @type {number} */ place) => found.map((link) => link[place]);
-      return {
-        header: { sampled: null, heads: asked },
-        arrays: {
-          query: framed(Int32Array.from(column(0)), [found.length]),
-          key: framed(Int32Array.from(column(1)), [found.length]),
-          weight: framed(Float32Array.from(column(2)), [found.length]),
-        },
-      };
+      return { header: { sampled: null, heads: asked }, arrays: weightedPairs(found, "query", "key") };
     },
 
     /** All heads of the page by the weight of one query on one key, strongest first. */
@@ -105,7 +99,7 @@ export function weightAnswers({ description, layerOf, matrixOf }) {
       const column = words ? words.findIndex((/** @type {number[]} */ [, stop]) => key < stop) : key;
       /** @type {number[][]} */
       const found = [];
-      const pause = yieldToEvents(signal);
+      const pause = pauses(signal);
       for (const layer of keptLayers(description)) {
         const full = layerOf(layer);
         for (const head of full.heads) {
@@ -115,22 +109,24 @@ export function weightAnswers({ description, layerOf, matrixOf }) {
         }
       }
       found.sort((one, other) => other[2] - one[2] || one[0] - other[0] || one[1] - other[1]);
-      const part = (/** @type {number} */ place) => found.map((one) => one[place]);
-      return {
-        header: { query, key },
-        arrays: {
-          layer: framed(Int32Array.from(part(0)), [found.length]),
-          head: framed(Int32Array.from(part(1)), [found.length]),
-          weight: framed(Float32Array.from(part(2)), [found.length]),
-        },
-      };
+      return { header: { query, key }, arrays: weightedPairs(found, "layer", "head") };
     },
+  };
+}
+
+/** Two integers and a weight each, as arrays. @param {number[][]} found @param {string} one @param {string} other */
+function weightedPairs(found, one, other) {
+  const column = (/** @type {number} */ place) => found.map((numbers) => numbers[place]);
+  return {
+    [one]: framed(Int32Array.from(column(0)), [found.length]),
+    [other]: framed(Int32Array.from(column(1)), [found.length]),
+    weight: framed(Float32Array.from(column(2)), [found.length]),
   };
 }
 
 /**
  * Weights by word: summed over the pieces of a key word, averaged over the pieces of the query's word.
- * @param {import("./layer.js").Rows} rowsOf @param {number} query @param {Description} description
+ * @param {Rows} rowsOf @param {number} query @param {Description} description
  */
 function rowOfWord(rowsOf, query, description) {
   const { words, tokens } = description;

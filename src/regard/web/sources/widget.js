@@ -58,7 +58,7 @@ export function kernelOf(model) {
     };
   }
 
-  /** @param {Frame} frame of `read` or `generate` @returns {import("../page/views.js").Other} */
+  /** @param {Frame} frame of `read` or `generate` @returns {Other} */
   function opened({ header: { reading, description } }) {
     const close = () => void ask({ kind: "close", parameters: { reading } }).catch(() => {});
     return { source: sourceOf(reading), description, close };

@@ -23,14 +23,10 @@ export function makeChart(film, colours, lines, choose) {
     { left: LEFT, right: RIGHT, title: "Loss", top, lines: lines.loss, digits: top < 1 ? 2 : 1 },
     { left: LEFT, right: RIGHT, title: "Share right", top: 1, lines: lines.share, digits: 1 },
   ];
-  const pictures = panels.map(({ title }) =>
-    drawn("svg", {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-      class: "regard-training-chart",
-      role: "img",
-      "aria-label": `${title} over ${printedCount(last)} training steps`,
-    }),
-  );
+  const pictures = panels.map(({ title }) => {
+    const label = { role: "img", "aria-label": `${title} over ${printedCount(last)} training steps` };
+    return drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "regard-training-chart", ...label });
+  });
   const cursors = panels.map(() => drawn("line", { stroke: colours.ink, "stroke-width": 1.5, "stroke-dasharray": "2 3" }));
   /** @param {Panel} panel @param {number} step */
   const across = ({ left, right }, step) => left + ((right - left) * step) / last;
@@ -40,39 +36,25 @@ export function makeChart(film, colours, lines, choose) {
 
   /** @param {Panel} panel */
   function framed(panel) {
+    const { left, right, top: most, digits } = panel;
     const small = { "font-size": 13, fill: colours.muted };
-    /** @type {SVGElement[]} */
-    const parts = [
-      drawn("text", { x: panel.left, y: 14, "font-size": 15, "font-weight": 600, fill: colours.ink, text: panel.title }),
-    ];
-    for (const share of [0, 0.5, 1]) {
-      const y = down(panel, share * panel.top);
-      parts.push(
-        drawn("line", { x1: panel.left, x2: panel.right, y1: y, y2: y, stroke: colours.rule }),
-        drawn("text", { ...small, x: panel.left - 6, y: y + 4, "text-anchor": "end",
-          text: printedNumber(share * panel.top, panel.digits) }),
-      ); // prettier-ignore
-    }
-    for (const share of [0, 0.5, 1]) {
-      parts.push(
-        drawn("text", { ...small, x: across(panel, share * last), y: BOTTOM + 18, "text-anchor": "middle",
-          text: `${share ? "" : "step "}${printedCount(Math.round(share * last))}` }),
-      ); // prettier-ignore
-    }
-    const ends = labelPlaces(panel.lines.map((/** @type {Line} */ { values }) => down(panel, lastFinite(values))));
-    panel.lines.forEach((/** @type {Line} */ line, /** @type {number} */ place) => {
-      parts.push(
-        drawn("path", {
-          d: pathOf(panel, line.values),
-          fill: "none",
-          stroke: line.colour,
-          "stroke-width": line.strong ? 2.75 : 1.75,
-          "stroke-dasharray": line.dashed ? "5 4" : null,
-        }),
-        drawn("text", { x: panel.right + 8, y: ends[place] + 4, "font-size": 13, fill: line.colour, text: shortened(line.name, 18) }),
-      );
+    const heading = { x: left, y: 14, "font-size": 15, "font-weight": 600, fill: colours.ink, text: panel.title };
+    const grid = [0, 0.5, 1].map((share) => {
+      const [x, y] = [across(panel, share * last), down(panel, share * most)];
+      const step = `${share ? "" : "step "}${printedCount(Math.round(share * last))}`;
+      return [
+        drawn("line", { x1: left, x2: right, y1: y, y2: y, stroke: colours.rule }),
+        drawn("text", { ...small, x: left - 6, y: y + 4, "text-anchor": "end", text: printedNumber(share * most, digits) }),
+        drawn("text", { ...small, x, y: BOTTOM + 18, "text-anchor": "middle", text: step }),
+      ];
     });
-    return parts;
+    const ends = labelPlaces(panel.lines.map(({ values }) => down(panel, lastFinite(values))));
+    const lines = panel.lines.map(({ name, values, colour, strong, dashed }, place) => {
+      const stroke = { stroke: colour, "stroke-width": strong ? 2.75 : 1.75, "stroke-dasharray": dashed ? "5 4" : null };
+      const label = { x: right + 8, y: ends[place] + 4, "font-size": 13, fill: colour, text: shortened(name, 18) };
+      return [drawn("path", { d: pathOf(panel, values), fill: "none", ...stroke }), drawn("text", label)];
+    });
+    return [drawn("text", heading), ...grid.flat(), ...lines.flat()];
   }
 
   /** @param {Panel} panel @param {number[]} values */

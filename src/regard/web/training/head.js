@@ -4,11 +4,7 @@ import { largestOf, printedNumber } from "../maths/numbers.js";
 import { attendsMost, makeWordMatrix } from "../elements/word_matrix.js";
 import { roleOf } from "./model.js";
 
-/**
- * @param {import("./model.js").Film} film
- * @param {Colours} colours
- * @param {(text: string) => void} announce
- */
+/** @param {import("./model.js").Film} film @param {Colours} colours @param {(text: string) => void} announce */
 export function makeHead(film, colours, announce) {
   const heading = element("h2", { class: "regard-subtitle" });
   const role = element("p", { class: "regard-note" });
@@ -16,19 +12,13 @@ export function makeHead(film, colours, announce) {
   const readout = element("p", { class: "regard-training-readout" });
   const vectors = element("div", { class: "regard-training-weights" });
 
-  const el = element(
-    "section",
-    { class: "regard-training-head", "aria-label": "Selected head" },
-    element(
-      "div",
-      { class: "regard-scroll" },
-      matrix.el,
-      film.relations.length ? element("p", { class: "regard-training-key" }, element("i", { "aria-hidden": "true" }), "framed: the right key of the row's word") : null,
-    ),
-    element("div", { class: "regard-training-beside" }, heading, role, readout, vectors),
-  );
+  const mark = element("i", { "aria-hidden": "true" });
+  const key = element("p", { class: "regard-training-key" }, mark, "framed: the right key of the row's word");
+  const map = element("div", { class: "regard-scroll" }, matrix.el, film.relations.length ? key : null);
+  const beside = element("div", { class: "regard-training-beside" }, heading, role, readout, vectors);
+  const el = element("section", { class: "regard-training-head", "aria-label": "Selected head" }, map, beside);
 
-  /** @param {number} at @param {number} probe @param {import("./model.js").Head} one @param {number} query */
+  /** @param {number} at @param {number} probe @param {HeadPlace} one @param {number} query */
   function show(at, probe, one, query) {
     const { tokens, keys } = film.probes[probe];
     const weights = film.weights(at, probe, one);
@@ -56,12 +46,8 @@ export function makeHead(film, colours, announce) {
       pen.fillRect(place % columns, Math.floor(place / columns), 1, 1);
     });
     picture.style.width = `${Math.max(48, columns * 7)}px`;
-    return element(
-      "figure",
-      {},
-      picture,
-      element("figcaption", { class: "regard-note", text: `${name} ${rows} × ${columns}, up to ±${printedNumber(largest)}` }),
-    );
+    const said = `${name} ${rows} × ${columns}, up to ±${printedNumber(largest)}`;
+    return element("figure", {}, picture, element("figcaption", { class: "regard-note", text: said }));
   }
 
   /** @param {(query: number) => void} choose */

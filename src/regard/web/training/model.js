@@ -1,32 +1,27 @@
 /**
  * A training run as recorded: pure functions from the recorded arrays to what is drawn at one snapshot.
  *
- * @typedef {{layer: number, head: number}} Head
- * @typedef {{text: string, tokens: string[], keys: number[], relations: number[]}} Probe keys: the right key of each
- *   query, −1 where the task has none; relations: which relation the query asks for, −1 for none
- * @typedef {{title: string, about: string, steps: number[], layers: number, heads: number, relations: string[], probes: Probe[],
- *   causal: boolean, loss: (number|null)[], test_loss: (number|null)[], answers: (number|null)[],
- *   largest_weight: number}} Recorded  the header of the page
  * @typedef {ReturnType<typeof filmOf>} Film
  */
+import { headsOf } from "../page/state.js";
 
 const NAMED_FROM = 0.5; // a head is labelled with a relation from this accuracy on
 
 /** @param {Frame} frame */
 export function filmOf({ header: recorded, arrays }) {
-  const header = /** @type {Recorded} */ (recorded);
+  const header = /** @type {import("../description.js").TrainingHeader} */ (recorded);
   const { steps, layers, heads, relations, probes } = header;
   const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
   for (const [name, array] of Object.entries(arrays))
     if (array.dtype === "u1") numbers[name] = numbers[name].map((weight) => weight / header.largest_weight);
   const snapshots = steps.length;
-  const placeOf = (/** @type {number} */ at, /** @type {Head} */ { layer, head }) => (at * layers + layer) * heads + head;
+  const placeOf = (/** @type {number} */ at, /** @type {HeadPlace} */ { layer, head }) => (at * layers + layer) * heads + head;
 
   /** Accuracy of a head's largest weight for a relation; NaN where it was not asked for. */
-  const accuracy = (/** @type {number} */ at, /** @type {Head} */ one, /** @type {number} */ relation) =>
+  const accuracy = (/** @type {number} */ at, /** @type {HeadPlace} */ one, /** @type {number} */ relation) =>
     numbers.head_accuracy[placeOf(at, one) * relations.length + relation];
 
-  /** @param {string} name @param {number} at @param {Head} one */
+  /** @param {string} name @param {number} at @param {HeadPlace} one */
   function matrixOf(name, at, one) {
     const array = arrays[name];
     if (!array) return null;
@@ -38,12 +33,12 @@ export function filmOf({ header: recorded, arrays }) {
   return {
     ...header,
     snapshots,
-    all: Array.from({ length: layers * heads }, (_, at) => ({ layer: Math.floor(at / heads), head: at % heads })),
+    all: headsOf(layers, heads),
     accuracy,
     matrixOf,
-    /** Mean entropy of a head, in nats. @param {number} at @param {Head} one */
+    /** Mean entropy of a head, in nats. @param {number} at @param {HeadPlace} one */
     entropy: (at, one) => numbers.entropy[placeOf(at, one)],
-    /** Attention weights (query, key) of a probe. @param {number} at @param {number} probe @param {Head} one */
+    /** Attention weights (query, key) of a probe. @param {number} at @param {number} probe @param {HeadPlace} one */
     weights(at, probe, one) {
       const size = probes[probe].tokens.length ** 2;
       const start = placeOf(at, one) * size;
@@ -52,7 +47,7 @@ export function filmOf({ header: recorded, arrays }) {
   };
 }
 
-/** The relation that a head answers best; null below `NAMED_FROM`. @param {Film} film @param {number} at @param {Head} one */
+/** The relation that a head answers best; null below `NAMED_FROM`. @param {Film} film @param {number} at @param {HeadPlace} one */
 export function roleOf(film, at, one) {
   const found = bestOf(film.relations.map((_, relation) => film.accuracy(at, one, relation)));
   return found && found.value >= NAMED_FROM ? { relation: film.relations[found.place], accuracy: found.value } : null;
@@ -81,7 +76,7 @@ export function firstHead(film) {
 
 /**
  * What is shown: a snapshot, a text, a head and a query; and whether the film plays.
- * @typedef {{at: number, probe: number, one: Head, query: number, playing: boolean}} Shown
+ * @typedef {{at: number, probe: number, one: HeadPlace, query: number, playing: boolean}} Shown
  * @param {Film} film @returns {Shown}
  */
 export function openingOf(film) {

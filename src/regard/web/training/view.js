@@ -2,15 +2,15 @@
 import { makeColours } from "../elements/colours.js";
 import { segments, slider, walkable } from "../elements/controls.js";
 import { button, element, replaced } from "../elements/elements.js";
-import { makeLifetime } from "../elements/lifetime.js";
 import { printedCount, printedNumber } from "../maths/numbers.js";
-import { headingOf, makeHeader, themeSwitch } from "../page/toolbar.js";
+import { headingOf, makeHeader, makePage } from "../page/toolbar.js";
 import { makeChart } from "./chart.js";
-import { mapOf } from "../elements/word_matrix.js";
+import { paintMap } from "../elements/word_matrix.js";
 import { makeHead } from "./head.js";
 import { bestHead, filmOf, firstQuery, nextOf, notLearned, openingOf, roleOf, specialisation, steepest, toggledPlay } from "./model.js";
 
 const FILM = 9000; // milliseconds from the first snapshot to the last
+const HOW_TO_READ = "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it.";
 const FASTEST = 50; // milliseconds between two snapshots
 
 /**
@@ -19,22 +19,16 @@ const FASTEST = 50; // milliseconds between two snapshots
  */
 export function showTraining(el, frame, { isPage = true } = {}) {
   const film = filmOf(frame);
-  const lifetime = makeLifetime();
-  const live = element("p", { class: "regard-unseen", "aria-live": "polite", role: "status" });
-  const root = element("div", { class: "regard regard-training" });
-  el.append(root);
-  lifetime.add(() => root.remove());
+  const { lifetime, root, live, theme } = makePage(el, "regard-training", () => {
+    show = draw();
+    set({ playing: false });
+  });
   const body = element("div");
   let shown = openingOf(film);
   const wait = Math.max(FASTEST, FILM / Math.max(film.snapshots - 1, 1));
   let stopTimer = () => {};
-  const announce = (/** @type {string} */ text) => (live.textContent = text);
-  const draw = () => drawFilm(body, { film, colours: makeColours(theme.now()), announce, set, get: () => shown });
-  const theme = themeSwitch(root, true, lifetime, () => {
-    show = draw();
-    set({ playing: false });
-  });
-  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, headerOf(film), body, live);
+  const draw = () => drawFilm(body, { film, colours: makeColours(theme.now()), announce: live.announce, set, get: () => shown });
+  replaced(root, isPage ? makeHeader({ tools: [theme.el] }) : null, headerOf(film), body, live.el);
   let show = draw();
   show();
 
@@ -80,6 +74,10 @@ function drawFilm(body, { film, colours, announce, set, get }) {
   const maps = makeMaps(film, colours, select);
   head.selects((query) => set({ query }));
   const problem = notLearned(film);
+  const texts = options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null;
+  const bar = element("div", { class: "regard-bar" }, texts, sentence);
+  const note = element("p", { class: "regard-note", text: HOW_TO_READ });
+  const all = element("section", { "aria-label": "All heads" }, bar, maps.el, note);
   replaced(
     body,
     chart.el,
@@ -87,18 +85,7 @@ function drawFilm(body, { film, colours, announce, set, get }) {
     element("div", { class: "regard-training-time" }, play, time.el, jump),
     numbers,
     roles,
-    element(
-      "div",
-      { class: "regard-training-body" },
-      element(
-        "section",
-        { "aria-label": "All heads" },
-        element("div", { class: "regard-bar" }, options.length > 1 ? [element("span", { class: "regard-label", text: "Text" }), probes.el] : null, sentence),
-        maps.el,
-        element("p", { class: "regard-note", text: "Queries run down, keys across; a stronger colour is a larger weight. Select a head to enlarge it." }),
-      ),
-      head.el,
-    ),
+    element("div", { class: "regard-training-body" }, all, head.el),
   );
   return () => {
     const { at, probe, one, query, playing } = get();
@@ -132,9 +119,7 @@ function makeMaps(film, colours, select) {
   function show(at, probe, chosen) {
     const count = film.probes[probe].tokens.length;
     for (const { one, canvas, caption, el: cell } of cells) {
-      const picture = mapOf(film.weights(at, probe, one), count, colours, film.causal);
-      Object.assign(canvas, { width: count, height: count });
-      canvas.getContext("2d")?.drawImage(picture, 0, 0);
+      paintMap(canvas, film.weights(at, probe, one), count, colours, film.causal);
       const role = roleOf(film, at, one);
       replaced(
         caption,

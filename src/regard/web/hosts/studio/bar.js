@@ -1,5 +1,5 @@
 /** The input bar: text and model. */
-import { jobProgress, uniqueId } from "../../elements/controls.js";
+import { jobProgress, labelled, uniqueId } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { megabytes } from "../../maths/numbers.js";
 import { closesOutside } from "../../page/toolbar.js";
@@ -56,9 +56,8 @@ export function makeBar(act) {
     fit();
   }
 
-  /** Reads a text, with another model if it is there. @param {string} text @param {string} [model] */
-  function fill(text, model) {
-    if (model) menu.setModelHere(model);
+  /** Reads a text. @param {string} text */
+  function fill(text) {
     setText(text);
     act.typed(text);
   }
@@ -69,11 +68,9 @@ export function makeBar(act) {
 
 /** The menu beside the text, called by the model that reads. @param {BarActs} act */
 function makeMenu({ chosen, opened, generate }) {
-  const id = uniqueId("model");
   /** @type {ListedModel[]} */
   let listed = [];
   const model = element("select", {
-    id,
     onchange: () => {
       el.open = false;
       nameModel();
@@ -96,7 +93,7 @@ function makeMenu({ chosen, opened, generate }) {
   };
   const open = button("Open a file…", closing(() => file.click()), { hidden: !opened });
   const writes = button("Continue the text", closing(generate), { hidden: true });
-  const choice = chosen && element("div", { class: "regard-studio-model" }, element("label", { for: id, class: "regard-label", text: "Model" }), model);
+  const choice = chosen && labelled("Model", model, { class: "regard-studio-model" });
   const summary = element("summary", { title: "More actions" });
   const el = element("details", { class: "regard-popover regard-studio-menu", hidden: !opened }, summary, element("div", { class: "regard-studio-actions" }, choice, open, writes, file));
   closesOutside(el);
@@ -117,8 +114,6 @@ function makeMenu({ chosen, opened, generate }) {
     el,
     model: () => model.value,
     setModel,
-    /** Chooses a model if it is on this machine. @param {string} wanted */
-    setModelHere: (wanted) => setModel(listed.find(({ name, here }) => name === wanted && here !== false)?.name),
     /** @param {ListedModel[]} models @param {string|null} usual */
     setModels(models, usual) {
       listed = models;

@@ -9,10 +9,7 @@ import { BYTE_LETTERS, bytesOf } from "./utf8.js";
 const RANK = 2 ** 31; // a queue entry is rank · RANK + position: the lowest rank first, then the leftmost pair
 const MOST_MERGES = 2 ** 22; // so that entries are exact
 
-/**
- * @param {Component} component @param {Map<string, number>} vocabulary
- * @returns {import("./vocabulary.js").Model}
- */
+/** @param {Component} component @param {Map<string, number>} vocabulary @returns {import("./vocabulary.js").Model} */
 export function makeBpe(component, vocabulary) {
   requireOneOf(component, "dropout", [null, 0]);
   requireOneOf(component, "continuing_subword_prefix", [null, ""]);

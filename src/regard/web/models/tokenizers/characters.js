@@ -60,15 +60,12 @@ export function lowercaseOf(code) {
   return later ? String.fromCodePoint(code + later[2]) : String.fromCodePoint(code).toLowerCase();
 }
 
+const IDEOGRAPHS = [
+  [0x4e00, 0x9fff], [0x3400, 0x4dbf], [0x20000, 0x2a6df], [0x2a700, 0x2b81f], [0x2b920, 0x2ceaf], [0xf900, 0xfaff],
+  [0x2f800, 0x2fa1f],
+]; // prettier-ignore
+
 /** @param {number} code */
 export function isIdeograph(code) {
-  return (
-    (code >= 0x4e00 && code <= 0x9fff) ||
-    (code >= 0x3400 && code <= 0x4dbf) ||
-    (code >= 0x20000 && code <= 0x2a6df) ||
-    (code >= 0x2a700 && code <= 0x2b81f) ||
-    (code >= 0x2b920 && code <= 0x2ceaf) ||
-    (code >= 0xf900 && code <= 0xfaff) ||
-    (code >= 0x2f800 && code <= 0x2fa1f)
-  );
+  return IDEOGRAPHS.some(([first, last]) => code >= first && code <= last);
 }

@@ -18,13 +18,9 @@ const MAKERS = {
     const cleanup = booleanOf(component, "cleanup");
     const spaced = (/** @type {string} */ token, /** @type {number} */ position) =>
       position === 0 ? token : token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`;
-    const clean = (/** @type {string} */ text) =>
-      CLEANUP.reduce((cleaned, [from, to]) => cleaned.replaceAll(from, to), text);
-    return {
-      steps: (tokens) =>
-        tokens.map((token, position) => (cleanup ? clean(spaced(token, position)) : spaced(token, position))),
-      bytes: false,
-    };
+    const changes = cleanup ? CLEANUP : [];
+    const clean = (/** @type {string} */ text) => changes.reduce((cleaned, [from, to]) => cleaned.replaceAll(from, to), text);
+    return { steps: (tokens) => tokens.map((token, position) => clean(spaced(token, position))), bytes: false };
   },
   /** @returns {Decoder} */
   ByteLevel: () => ({ steps: (tokens) => [decodeUtf8(tokens.flatMap(tokenBytes)).text], bytes: true }),

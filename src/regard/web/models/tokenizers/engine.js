@@ -96,8 +96,7 @@ export class Engine {
   }
 
   /**
-   * @param {Encoding} encoding @param {number} id @param {AlignedText} text
-   * @param {number} start @param {number} stop
+   * @param {Encoding} encoding @param {number} id @param {AlignedText} text @param {number} start @param {number} stop
    */
   #push(encoding, id, text, start, stop) {
     encoding.ids.push(id);

@@ -4,13 +4,9 @@ import { PATTERNS } from "./pre_tokenizers.js";
 
 const DIGITS_ALONE = ["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"];
 const BYTE_LEVEL = ["gpt-2", "gpt2", "phi-2", "default"];
+const { llama3, qwen2 } = PATTERNS;
 /** @type {Record<string, string>} */
-const CUTS = {
-  "llama-bpe": PATTERNS.llama3,
-  llama3: PATTERNS.llama3,
-  "llama-v3": PATTERNS.llama3,
-  qwen2: PATTERNS.qwen2,
-};
+const CUTS = { "llama-bpe": llama3, llama3, "llama-v3": llama3, qwen2 };
 const CONTROL = 3;
 const USER_DEFINED = 4;
 
@@ -21,9 +17,7 @@ const USER_DEFINED = 4;
 export function tokenizerFileOf(metadata) {
   const model = metadata["tokenizer.ggml.model"];
   if (model !== "gpt2")
-    throw new Error(
-      `The tokenizer ${describe(model)} of the GGUF file is not supported: only byte-level BPE (gpt2) is.`,
-    );
+    throw new Error(`The tokenizer ${describe(model)} of the GGUF file is not supported: only byte-level BPE (gpt2) is.`);
   const tokens = stringsOf(metadata, "tokens");
   if (new Set(tokens).size < tokens.length) throw new Error("A token occurs twice in tokenizer.ggml.tokens.");
   const merges = stringsOf(metadata, "merges").map((merge) => merge.split(" "));

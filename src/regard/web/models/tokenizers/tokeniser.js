@@ -150,19 +150,10 @@ export class Tokeniser {
     const letters = new Letters(text);
     const special = ids.map((id, token) => added[token] || this.specials.has(id));
     const spans = starts.map((start, token) => letters.stripped(start, stops[token]));
-    return {
-      ids,
-      texts: tokens.map((token, position) => (special[position] ? token : this.#text(token, letters, spans[position]))),
-      spans,
-      special,
-      joined: ids.map(
-        (_, position) =>
-          position > 0 &&
-          !special[position] &&
-          !special[position - 1] &&
-          this.#joined(letters, tokens, spans, position),
-      ),
-    };
+    const texts = tokens.map((token, at) => (special[at] ? token : this.#text(token, letters, spans[at])));
+    const isWord = (/** @type {number} */ at) => at > 0 && !special[at] && !special[at - 1];
+    const joined = ids.map((_, at) => isWord(at) && this.#joined(letters, tokens, spans, at));
+    return { ids, texts, spans, special, joined };
   }
 
   /**
@@ -264,11 +255,7 @@ function visible(text) {
   return Array.from(text, (letter) => VISIBLE[letter] ?? letter).join("");
 }
 
-/**
- * Tokens joined into words, spelled as in the text.
- * @param {Encoded} encoded @param {string} text
- * @returns {Word[]}
- */
+/** Tokens joined into words, spelled as in the text. @param {Encoded} encoded @param {string} text @returns {Word[]} */
 export function wordsOf({ ids, texts, spans, special, joined }, text) {
   const letters = new Letters(text);
   /** @type {Word[]} */

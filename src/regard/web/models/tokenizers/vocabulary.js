@@ -36,10 +36,7 @@ function vocabularyOf(component) {
   return vocabulary;
 }
 
-/**
- * @param {Component} component @param {Map<string, number>} vocabulary
- * @returns {[string, number]}
- */
+/** @param {Component} component @param {Map<string, number>} vocabulary @returns {[string, number]} */
 function unknownOf(component, vocabulary) {
   const token = optionalString(component, "unk_token");
   const id = token === null ? undefined : vocabulary.get(token);
@@ -47,23 +44,12 @@ function unknownOf(component, vocabulary) {
   return [token, id];
 }
 
-/**
- * Whole words.
- * @param {Component} component @param {Map<string, number>} vocabulary
- * @returns {Model}
- */
+/** Whole words. @param {Component} component @param {Map<string, number>} vocabulary @returns {Model} */
 function makeWordLevel(component, vocabulary) {
   const [unknown, unknownId] = unknownOf(component, vocabulary);
-  return {
-    type: "WordLevel",
-    vocabulary,
-    unknown,
-    tokenize: (piece) => ({
-      ids: [vocabulary.get(piece) ?? unknownId],
-      firsts: [0],
-      lasts: [codesOf(piece).length - 1],
-    }),
-  };
+  /** @param {string} piece @returns {Tokens} */
+  const tokenize = (piece) => ({ ids: [vocabulary.get(piece) ?? unknownId], firsts: [0], lasts: [codesOf(piece).length - 1] });
+  return { type: "WordLevel", vocabulary, unknown, tokenize };
 }
 
 /**
@@ -77,11 +63,8 @@ function makeWordPiece(component, vocabulary) {
   const longestWord = component.max_input_chars_per_word;
   if (prefix === null) throw wrong(component, "continuing_subword_prefix", "a string");
   if (typeof longestWord !== "number") throw wrong(component, "max_input_chars_per_word", "a number");
-  const continuing = new Map(
-    [...vocabulary]
-      .filter(([token]) => token.startsWith(prefix))
-      .map(([token, id]) => [token.slice(prefix.length), id]),
-  );
+  const pieces = [...vocabulary].filter(([token]) => token.startsWith(prefix));
+  const continuing = new Map(pieces.map(([token, id]) => [token.slice(prefix.length), id]));
   const longest = [...vocabulary.keys()].reduce((most, token) => Math.max(most, token.length), 0);
   return {
     type: "WordPiece",

@@ -120,7 +120,7 @@ export function sharesOf({ stages, parameters }) {
 
 /** Every stage as a row of a table. @param {Architecture} architecture */
 export function rowsOf({ stages }) {
-  /** @type {import("../../page/export.js").Table["rows"]} */
+  /** @type {Table["rows"]} */
   const rows = [];
   const visit = (/** @type {Stage} */ stage, /** @type {string} */ above) => {
     const name = [above, stage.title].filter(Boolean).join(" › ");

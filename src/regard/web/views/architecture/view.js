@@ -1,7 +1,7 @@
 /** Architecture: the model as blocks with shapes and parameters, and where the current layer and head lie in it. */
 import { choosable, replacedOptions } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { numberOfHead } from "../../page/state.js";
 import { printable } from "../../elements/words.js";
 import { blockElements, headElements, lineElements, sharesElements } from "./draw.js";
@@ -19,9 +19,7 @@ export const architecture = {
 /** @param {Context} context @returns {Drawn} */
 function drawArchitecture({ el, source, description, state, colours, lifetime }) {
   const latest = latestOnly(lifetime);
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
+  const { ready, done: drawnOnce } = makeReady();
   /** @type {import("./model.js").Architecture|null} */
   let found = null;
   const lead = element("p", { class: "regard-lead" });
@@ -63,15 +61,10 @@ function drawArchitecture({ el, source, description, state, colours, lifetime })
     open.textContent = `Compute one number of head ${numberOfHead(description, chosen)}`;
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (now.layer !== before.layer || now.head !== before.head) show();
-    }),
-  );
+  lifetime.add(state.listen(show, ["layer", "head"]));
 
   return {
     ready,
-    cleanUp() {},
     table: () => ({ title: `Architecture of ${printable(description.model)}`, columns: ["part", "count", "shapes", "parameters", "note"], rows: found ? rowsOf(found) : [] }),
   };
 }

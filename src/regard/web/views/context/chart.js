@@ -39,22 +39,15 @@ export function movesChart(moves, width, colours, chosen) {
 
 /** The same numbers as a table. @param {{cosine: number, distance: number}[]} moves */
 export function movesTable(moves) {
-  const cell = (/** @type {string} */ text) => element("td", { class: "regard-number", text });
-  return element(
-    "details",
-    { class: "regard-details" },
-    element("summary", { text: "These numbers as a table" }),
-    element(
-      "table",
-      { class: "regard-table regard-context-numbers" },
-      element("thead", {}, element("tr", {}, ["State", "Cosine", "Distance"].map((text, place) => element("th", { scope: "col", class: place ? "regard-number" : null, text })))),
-      element(
-        "tbody",
-        {},
-        moves.map(({ cosine, distance }, place) =>
-          element("tr", {}, element("th", { scope: "row", text: place ? `after layer ${place - 1}` : "before the first layer" }), cell(printedNumber(cosine, 3)), cell(printedNumber(distance, 3))),
-        ),
-      ),
-    ),
+  const cell = (/** @type {number} */ number) => element("td", { class: "regard-number", text: printedNumber(number, 3) });
+  const headings = ["State", "Cosine", "Distance"].map((text, place) =>
+    element("th", { scope: "col", class: place ? "regard-number" : null, text }),
   );
+  const rows = moves.map(({ cosine, distance }, place) => {
+    const text = place ? `after layer ${place - 1}` : "before the first layer";
+    return element("tr", {}, element("th", { scope: "row", text }), cell(cosine), cell(distance));
+  });
+  const [head, body] = [element("thead", {}, element("tr", {}, headings)), element("tbody", {}, rows)];
+  const table = element("table", { class: "regard-table regard-context-numbers" }, head, body);
+  return element("details", { class: "regard-details" }, element("summary", { text: "These numbers as a table" }), table);
 }

@@ -7,6 +7,7 @@ import { printedNumber } from "../../maths/numbers.js";
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { shortened, sinksOf, unitOf, unitsOf, wordElement } from "../../elements/words.js";
 import { gather, gatherRow } from "../sentence/weights.js";
+import { barParts } from "../words_in_context/draw.js";
 import { paneOf } from "./model.js";
 
 /**
@@ -131,11 +132,5 @@ export class ContextPane {
 
 /** @param {Pane["bars"][number]} bar */
 function barOf({ text, weight, share }) {
-  return element(
-    "li",
-    { class: "regard-context-bar" },
-    wordElement(text, { class: "regard-words-name" }, 18),
-    element("span", { class: "regard-words-bar", "aria-hidden": "true" }, element("i", { style: { transform: `scaleX(${share.toFixed(4)})` } })),
-    element("span", { class: "regard-words-number", text: printedNumber(weight, 2) }),
-  );
+  return element("li", { class: "regard-context-bar" }, barParts(text, share, printedNumber(weight, 2)));
 }

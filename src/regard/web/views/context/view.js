@@ -1,7 +1,7 @@
 /** In context: one word in two texts side by side, and how its vector moves apart, layer by layer. */
-import { optionRow, uniqueId } from "../../elements/controls.js";
+import { labelled, optionRow, uniqueId } from "../../elements/controls.js";
 import { element, focusedBeside, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { quoted } from "../../page/provenance.js";
 import { numberOfLayer } from "../../page/state.js";
 import { printable, unitOf, unitsOf } from "../../elements/words.js";
@@ -20,27 +20,15 @@ export const inContext = {
   uses: ["measure"],
   /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("row") && !description.query_tokens,
-  draw: drawContext,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new ContextPicture(context),
 };
 
-/** @param {Context} context @returns {Drawn} */
-function drawContext(context) {
-  const shown = new ContextPicture(context);
-  const { description } = context;
-  return {
-    ready: shown.ready,
-    cleanUp() {},
-    adjust: [shown.left.choosers, shown.right.choosers, shown.models],
-    about: `The same word gets another vector in another text: every layer adds what it has looked up.${shown.canCompare ? "" : " This page holds one text: compare two of its words."}`,
-    table: () => shown.table(),
-    origin: () => ({ source: printable(description.source ?? description.model), compared: shown.compared }), // of no measure
-  };
-}
-
 class ContextPicture {
-  #drawnOnce = () => {};
+  #first = makeReady();
+  ready = this.#first.ready;
   #stopWaiting = () => {};
-  /** @type {import("../../page/views.js").Other|null} the reading on the right; null: the same as on the left */
+  /** @type {Other|null} the reading on the right; null: the same as on the left */
   #other = null;
   #asked = ""; // text and model of `#other`
   /** @type {{cosine: number, distance: number}[]|null} */
@@ -58,19 +46,20 @@ class ContextPicture {
     this.lifetime = lifetime;
     this.services = services;
     this.#other = services.beside ?? null;
-    /** @type {Promise<void>} */
-    this.ready = new Promise((done) => (this.#drawnOnce = done));
     this.latest = latestOnly(lifetime);
     this.latestMoves = latestOnly(lifetime);
-    this.canCompare = Boolean(services.read || this.#other);
-    const ids = { text: uniqueId("text"), model: uniqueId("model") };
+    const one = services.read || this.#other ? "" : " This page holds one text: compare two of its words.";
+    this.about = `The same word gets another vector in another text: every layer adds what it has looked up.${one}`;
+    const id = uniqueId("text");
     const typed = () => this.#typed();
-    this.input = element("input", { id: ids.text, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
-    const editor = services.read ? [element("label", { for: ids.text, class: "regard-unseen", text: "Text on the right" }), this.input] : null;
-    this.model = element("select", { id: ids.model, class: "regard-select", onchange: typed });
-    this.models = element("div", { class: "regard-bar-group", hidden: true }, element("label", { for: ids.model, class: "regard-label", text: "Model on the right" }), this.model);
+    this.input = element("input", { id, type: "text", dir: "auto", autocomplete: "off", placeholder: "Another text with this word", oninput: typed });
+    const editor = services.read ? [element("label", { for: id, class: "regard-unseen", text: "Text on the right" }), this.input] : null;
+    this.model = element("select", { class: "regard-select", onchange: typed });
+    this.models = labelled("Model on the right", this.model);
+    this.models.hidden = true;
     this.left = new ContextPane({ label: "Here", colours, lifetime, set: (chosen) => state.set(chosen) });
     this.right = new ContextPane({ label: "There", colours, lifetime, set: (chosen) => this.#setRight(chosen), text: editor && element("div", { class: "regard-context-editor" }, editor) });
+    this.adjust = [this.left.choosers, this.right.choosers, this.models];
     this.problem = element("p", { class: "regard-error", role: "alert", hidden: true });
     this.said = element("p", { class: "regard-context-moved" });
     this.chart = element("div", { class: "regard-context-moves" });
@@ -85,14 +74,12 @@ class ContextPicture {
   #begin() {
     const { lifetime, services, state } = this;
     lifetime.add(() => this.#other !== services.beside && this.#other?.close());
-    lifetime.resized(this.vectors, (entry) => {
-      const width = Math.min(WIDEST, Math.floor(entry.contentRect.width));
-      if (width === this.#width) return;
-      this.#width = width;
+    lifetime.widths(this.vectors, (width) => {
+      this.#width = Math.min(WIDEST, Math.floor(width));
       this.#drawMoves();
     });
     if (services.read) services.models?.().then((names) => !lifetime.ended && this.#showModels(names), () => {});
-    lifetime.add(state.listen((now, before) => OWN.some((name) => now[name] !== before[name]) && this.#load()));
+    lifetime.add(state.listen(() => this.#load(), OWN));
     this.#load();
   }
 
@@ -174,7 +161,7 @@ class ContextPicture {
     );
   }
 
-  /** @param {import("../../page/views.js").Other|null} other */
+  /** @param {Other|null} other */
   #setOther(other) {
     if (this.#other !== this.services.beside) this.#other?.close();
     this.#other = other;
@@ -189,7 +176,7 @@ class ContextPicture {
     this.left.show({ source, description, layer, head, query: this.#queryHere(), measure: measureOf(state.get(), description) });
     this.right.show({ ...there, ...this.#words().there, measure: measureOf(state.get(), there.description) });
     this.#loadMoves();
-    this.#drawnOnce();
+    this.#first.done();
   }
 
   #loadMoves() {
@@ -219,7 +206,12 @@ class ContextPicture {
     replaced(this.numbers, moves ? movesTable(moves) : []);
   }
 
-  /** @returns {import("../../page/export.js").Table} */
+  /** Of no measure. */
+  origin() {
+    return { source: printable(this.description.source ?? this.description.model), compared: this.compared };
+  }
+
+  /** @returns {Table} */
   table() {
     const state = (/** @type {number} */ place) => (place ? `after layer ${numberOfLayer(this.description, place - 1)}` : "before the first layer");
     return {

@@ -1,5 +1,6 @@
 /** Where the dots of all heads are: by layer and head, or over two measures. Pure functions. */
 import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { linesOf } from "../../elements/words.js";
 import { printedStatistic, STATISTICS, shareOf } from "../grid/model.js";
 
 const MARGIN = { left: 74, top: 26, bottom: 44, right: 18 }; // pixels around the dots
@@ -17,7 +18,8 @@ export const MEASURES = [{ name: "layer", text: "Layer", unit: "", said: "the po
 export function byLayer(heads, { layers, columns, width, labelled, labels = [] }) {
   const across = Math.max(8, Math.min(128, (width - MARGIN.left - MARGIN.right) / columns.length));
   const hasLabels = labelled && across >= LABELLED;
-  const lines = hasLabels ? labels.map((label) => linesOf(label, across - 8)) : [];
+  const letters = Math.floor((across - 8) / LETTER);
+  const lines = hasLabels ? labels.map((label) => linesOf(label.replaceAll("→ ", "→\u00a0"), letters)) : [];
   const most = Math.max(2, ...lines.map(({ length }) => length));
   const down = hasLabels ? 38 + LINE * most : Math.max(8, Math.min(44, across, 640 / layers.length));
   const r = Math.min(hasLabels ? 11 : Infinity, Math.min(across, down) * 0.34, 13);
@@ -31,19 +33,6 @@ export function byLayer(heads, { layers, columns, width, labelled, labels = [] }
     rows: layers.map((layer) => ({ layer, y: y(layer) })),
     columns: columns.filter((_, place) => across >= 22 || place % 5 === 0).map((head) => ({ head, x: x(head) })),
   };
-}
-
-/** A name in lines that are cut between words, an arrow with the word after it. @param {string} label @param {number} width in pixels */
-function linesOf(label, width) {
-  const most = Math.floor(width / LETTER);
-  /** @type {string[]} */
-  const lines = [];
-  for (const word of label.replaceAll("→ ", "→\u00a0").split(" ").filter(Boolean)) {
-    const last = lines.length - 1;
-    if (last >= 0 && `${lines[last]} ${word}`.length <= most) lines[last] += ` ${word}`;
-    else lines.push(word);
-  }
-  return lines;
 }
 
 /** Names that some heads share, in the order of the heads. @param {HeadPlace[]} heads @param {string[]} labels one per head, empty where there is none */

@@ -1,15 +1,13 @@
 /** Heads: every head of the model as a dot, by layer and head or over two measures, named in plain words. */
-import { segments } from "../../elements/controls.js";
+import { segments, select } from "../../elements/controls.js";
 import { makeDots } from "../../elements/dots.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
-import { latestOnly, makeReady } from "../../elements/lifetime.js";
-import { svgText } from "../../page/export.js";
+import { makeReady } from "../../elements/lifetime.js";
 import { shortLabelOf } from "../../page/roles.js";
-import { keptHeads, keptLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { headsOf, isKept, numberOfHead, numberOfLayer } from "../../page/state.js";
 import { sinksOf, unitsOf } from "../../elements/words.js";
 import { saidOfHead } from "../grid/about.js";
-import { headsOf, statisticsFrom, tableOfStatistics } from "../grid/model.js";
-import { svgDocument } from "../matrix/figure.js";
+import { askStatistics, tableOfStatistics } from "../grid/model.js";
 import { dotKey } from "../vote/panel.js";
 import { isSpread, layoutOf, MEASURES, sharedNames } from "./model.js";
 
@@ -28,11 +26,9 @@ export const dots = {
  * dots_across, dots_up  the measures over which dots are spread; without them, by layer and head
  * @param {Context} context @returns {Drawn}
  */
-function drawDots({ el, source, description, state, colours, announce, lifetime }) {
-  const latest = latestOnly(lifetime);
-  const layers = keptLayers(description);
-  const columns = keptHeads(description);
-  const all = headsOf(description.layers, description.heads).filter(({ layer, head }) => layers.includes(layer) && columns.includes(head));
+function drawDots(context) {
+  const { el, description, state, announce, lifetime } = context;
+  const all = headsOf(description.layers, description.heads).filter((head) => isKept(head, description));
   const labels = all.map((head) => shortLabelOf(description, head));
   /** @type {import("../grid/model.js").HeadStatistics|null} */
   let known = null;
@@ -43,9 +39,9 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
   const stage = element("div", { class: "regard-dots-stage" }, frame, picture.el);
   const said = element("p", { class: "regard-dots-said" });
   const legend = element("p", { class: "regard-dots-legend" });
-  const options = (/** @type {string} */ label) =>
-    element("select", { class: "regard-select", "aria-label": label }, MEASURES.map(({ name, text }) => element("option", { value: name, text })));
-  const [across, up] = [options("Across"), options("Up")];
+  const measures = MEASURES.map(({ name, text }) => ({ value: name, text }));
+  const across = select("Across", measures, "", (measure) => state.set({ dots_across: measure }));
+  const up = select("Up", measures, "", (measure) => state.set({ dots_up: measure }));
   const pair = element("div", { class: "regard-bar-group" }, element("span", { class: "regard-label", text: "Across" }), across, element("span", { class: "regard-label", text: "Up" }), up);
   const arrange = segments(
     "Arrangement",
@@ -56,8 +52,6 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
     isSpread(state.get()),
     (value) => state.set(value ? { dots_across: "distance", dots_up: "entropy" } : { dots_across: undefined, dots_up: undefined }),
   );
-  across.addEventListener("change", () => state.set({ dots_across: across.value }));
-  up.addEventListener("change", () => state.set({ dots_up: up.value }));
   const names = element("ul", { class: "regard-dots-names" }); // where there is no room at the dots
   replaced(
     names,
@@ -78,15 +72,10 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
     stage.toggleAttribute("data-on-dot", Boolean(head));
   }
 
-  const layout = () => layoutOf(all, { description, labels, known, chosen: state.get(), width });
-
   function show() {
     if (width < 40) return;
-    const placed = layout();
-    picture.show(
-      placed.dots.map((dot) => ({ ...dot, name: saidOfHead(dot, known, description) })),
-      placed,
-    );
+    const placed = layoutOf(all, { description, labels, known, chosen: state.get(), width });
+    picture.show(placed.dots.map((dot) => ({ ...dot, name: saidOfHead(dot, known, description) })), placed);
     picture.mark((layer, head) => layer === state.get().layer && head === state.get().head);
     for (const dot of placed.dots) picture.circleOf(dot)?.toggleAttribute("data-sink", isSink(dot));
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${placed.width} ${placed.height}`, width: placed.width, height: placed.height })) frame.setAttribute(name, String(value));
@@ -107,42 +96,21 @@ function drawDots({ el, source, description, state, colours, announce, lifetime 
     return (known?.of("sinks", head) ?? 0) > MOSTLY;
   }
 
-  lifetime.resized(el, ({ contentRect }) => {
-    if (Math.abs(contentRect.width - width) < 1) return;
-    width = contentRect.width;
+  lifetime.widths(el, (now) => {
+    width = now;
     show();
   });
-  lifetime.add(
-    state.listen((now, before) => {
-      if (now.view !== before.view) return;
-      if (["dots_across", "dots_up", "layer", "head"].some((name) => now[name] !== before[name])) show();
-      if (now.dots_across !== before.dots_across) announce(isSpread(now) ? "Heads over two measures" : "Heads by layer");
-    }),
-  );
-  if ((description.has ?? []).includes("statistics"))
-    latest(
-      (signal) => source.ask("statistics", {}, { signal }),
-      (frame) => {
-        known = statisticsFrom(frame, description);
-        show();
-      },
-      (error) => (said.textContent = error.message),
-    );
+  lifetime.add(state.listen(show, ["dots_across", "dots_up", "layer", "head"]));
+  lifetime.add(state.listen((now) => announce(isSpread(now) ? "Heads over two measures" : "Heads by layer"), ["dots_across"]));
+  const take = (/** @type {import("../grid/model.js").HeadStatistics} */ numbers) => {
+    known = numbers;
+    show();
+  };
+  askStatistics(context, take, (error) => (said.textContent = error.message));
 
-  const title = "All heads";
   return {
     ready,
     adjust: (description.has ?? []).includes("statistics") ? [arrange.el, pair] : [],
-    svg() {
-      const placed = layout();
-      const texts = placed.texts.map(({ text, x, y, anchor }) => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" font-size="13" fill="${colours.ink}">${svgText(text)}</text>`);
-      const circles = placed.dots.map((dot) => {
-        const fill = isSink(dot) ? colours.ground : colours.accent;
-        return `<circle cx="${dot.x.toFixed(1)}" cy="${dot.y.toFixed(1)}" r="${dot.r.toFixed(1)}" fill="${fill}" stroke="${isSink(dot) ? colours.muted : colours.accent}" stroke-width="1.6"><title>${svgText(saidOfHead(dot, known, description))}</title></circle>`;
-      });
-      const lines = placed.axis ? [`<path d="${placed.axis}" fill="none" stroke="${colours.muted}"/>`] : [];
-      return svgDocument(placed.width, placed.height, title, colours.ground, [...lines, ...circles, ...texts]);
-    },
-    table: () => tableOfStatistics(all, known, description, title),
+    table: () => tableOfStatistics(all, known, description, "All heads"),
   };
 }

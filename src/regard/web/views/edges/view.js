@@ -80,11 +80,7 @@ function drawEdges(context) {
     });
   }
 
-  lifetime.add(
-    state.listen((now, then) => {
-      if (now.view === then.view && ["query", "key", "layer", "head", "edge_where"].some((name) => now[name] !== then[name])) update();
-    }),
-  );
+  lifetime.add(state.listen(update, ["query", "key", "layer", "head", "edge_where"]));
   update();
   return { about: ABOUT };
 }

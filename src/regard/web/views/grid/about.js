@@ -2,16 +2,13 @@
 import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { printedWeight } from "../../maths/numbers.js";
 import { popover } from "../../page/toolbar.js";
-import { keptHeads, keptLayers, nameOfHead } from "../../page/state.js";
+import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
-import { STATISTICS, printedStatistic, saidOfCell, shareOf } from "./model.js";
+import { STATISTICS, printedStatistic, saidOfCell, shareOf, statisticsIn } from "./model.js";
+
+/** @typedef {import("./model.js").HeadStatistics} HeadStatistics */
 
 const NOT_KEPT = "not kept in this page";
-
-/** Whether the page holds this head. @param {{layer: number, head: number}} head @param {Description} description */
-export function isKept({ layer, head }, description) {
-  return keptLayers(description).includes(layer) && keptHeads(description).includes(head);
-}
 
 /** What a head is known for, which need not be in this text. @param {string|null|undefined} label @param {Description} description */
 function inGeneral(label, description) {
@@ -20,18 +17,14 @@ function inGeneral(label, description) {
 
 /**
  * The statistics of a head in one line.
- * @param {{layer: number, head: number}} head
- * @param {any} known
- * @param {Description} description
+ * @param {HeadPlace} head @param {HeadStatistics|null} known @param {Description} description
  */
 export function saidOfHead(head, known, description) {
   const pattern = known?.patternOf(head);
-  const numbers = known
-    ? STATISTICS.filter(({ name }) => known.arrays[name]).map(
-        ({ name, text, unit }) =>
-          `${text.toLowerCase()} ${printedStatistic(known.of(name, head))}${unit ? ` ${unit}` : ""}`,
-      )
-    : [];
+  const numbers = statisticsIn(known).map(({ name, text, unit }) => {
+    const number = printedStatistic(known?.of(name, head) ?? NaN);
+    return `${text.toLowerCase()} ${number}${unit ? ` ${unit}` : ""}`;
+  });
   const kept = isKept(head, description) ? null : NOT_KEPT;
   return [nameOfHead(head, description), kept, pattern ? `in general ${pattern}` : null, ...numbers].filter(Boolean).join(", ");
 }
@@ -57,18 +50,10 @@ export function makeAbout({ description, state }, maps, alike) {
       button(text, () => state.set({ ...shown, heads: null, view }), { class: "regard-menu-item", "aria-label": `Open in ${text}` }),
     ),
   );
-  const el = element(
-    "aside",
-    { class: "regard-card regard-grid-about", "aria-label": "Selected head" },
-    title,
-    pattern,
-    canvas,
-    strong,
-    numbers,
-    open,
-  );
+  const attributes = { class: "regard-card regard-grid-about", "aria-label": "Selected head" };
+  const el = element("aside", attributes, title, pattern, canvas, strong, numbers, open);
 
-  /** The strongest link besides those of sinks and of a token to itself. @param {{layer: number, head: number}} head */
+  /** The strongest link besides those of sinks and of a token to itself. @param {HeadPlace} head */
   function strongestOf(head) {
     const shift = description.first_query ?? 0;
     const skip = (/** @type {number} */ query, /** @type {number} */ key) =>
@@ -83,7 +68,7 @@ export function makeAbout({ description, state }, maps, alike) {
     el,
     /** Draws the map again. */
     again: () => void maps.draw(canvas, shown.layer, shown.head, alike()),
-    /** @param {{layer: number, head: number}} head @param {any} known */
+    /** @param {HeadPlace} head @param {HeadStatistics|null} known */
     show(head, known) {
       shown = head;
       title.textContent = nameOfHead(head, description);
@@ -94,27 +79,20 @@ export function makeAbout({ description, state }, maps, alike) {
       canvas.hidden = !maps.draw(canvas, head.layer, head.head, alike());
       strong.textContent = strongestOf(head);
       maps.want(head.layer);
-      replaced(
-        numbers,
-        !known
-          ? []
-          : STATISTICS.filter(({ name }) => known.arrays[name]).map(({ name, text, unit, said }) => {
-              const number = known.of(name, head);
-              return element(
-                "div",
-                { title: said },
-                element("dt", { text }),
-                element(
-                  "dd",
-                  { text: printedStatistic(number) },
-                  unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null,
-                ),
-                amongAll(number, known.arrays[name]),
-              );
-            }),
-      );
+      replaced(numbers, known && statisticsIn(known).map((statistic) => statisticOf(statistic, head, known)));
     },
   };
+}
+
+/**
+ * One statistic of a head.
+ * @param {typeof STATISTICS[number]} statistic @param {HeadPlace} head @param {HeadStatistics} known
+ */
+function statisticOf({ name, text, unit, said }, head, known) {
+  const number = known.of(name, head);
+  const measured = unit && !Number.isNaN(number) ? element("span", { class: "regard-quiet", text: ` ${unit}` }) : null;
+  const value = element("dd", { text: printedStatistic(number) }, measured);
+  return element("div", { title: said }, element("dt", { text }), value, amongAll(number, known.arrays[name]));
 }
 
 /** A scale with a thin mark per head and a thick one for this. @param {number} number @param {Float32Array} all */

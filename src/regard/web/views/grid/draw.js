@@ -1,11 +1,9 @@
-/** The small maps: a cell per head, its caption, the colour scale, and the picture for export. */
+/** The small maps: a cell per head, its caption, the colour scale. */
 import { segments } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
-import { svgText } from "../../page/export.js";
-import { hasLayers, numberOfHead, numberOfLayer } from "../../page/state.js";
-import { svgDocument } from "../matrix/figure.js";
-import { isKept, saidOfHead } from "./about.js";
-import { captionOf, headsOf, ORDERS } from "./model.js";
+import { hasLayers, headsOf, isKept, numberOfHead, numberOfLayer } from "../../page/state.js";
+import { saidOfHead } from "./about.js";
+import { captionOf, ORDERS } from "./model.js";
 
 /** @typedef {{one: HeadPlace, canvas: HTMLCanvasElement, caption: HTMLElement, option: HTMLElement, kept: boolean}} Cell */
 
@@ -71,9 +69,9 @@ export function makeControls(state, now) {
 
 /** The colour scale of the maps. @param {Colours} colours */
 export function colourBar(colours) {
-  const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true" });
   const stops = Array.from({ length: 9 }, (_, place) => colours.weight(place / 8));
-  bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  const style = { background: `linear-gradient(90deg, ${stops.join(", ")})` };
+  const bar = element("span", { class: "regard-grid-scale", "aria-hidden": "true", style });
   const end = element("span", {});
   return {
     el: element("div", { class: "regard-grid-legend" }, element("span", { text: "0" }), bar, end),
@@ -82,28 +80,7 @@ export function colourBar(colours) {
   };
 }
 
-/** @param {Cell[]} cells in the order of the drawing @param {Description} description @param {string} title @param {Colours} colours */
-export function gridSvg(cells, description, title, colours) {
-  const across = Math.min(description.heads, 16);
-  const [side, step, line, top] = [72, 80, 94, 40];
-  const [width, height] = [32 + across * step, top + Math.ceil(cells.length / across) * line + 8];
-  const maps = cells.map(({ one, canvas, kept }, place) => {
-    const [x, y] = [16 + (place % across) * step, top + Math.floor(place / across) * line];
-    const how = `preserveAspectRatio="none" style="image-rendering:pixelated"`;
-    const frame = `x="${x}" y="${y}" width="${side}" height="${side}"`;
-    const text = `x="${x + side / 2}" y="${y + side / 2 + 4}" text-anchor="middle" font-size="11" fill="${colours.muted}"`;
-    return [
-      kept
-        ? `<image ${frame} ${how} href="${canvas.toDataURL("image/png")}"/>`
-        : `<rect ${frame} fill="none" stroke="${colours.rule}" stroke-dasharray="3 3"/><text ${text}>not kept</text>`,
-      `<text x="${x}" y="${y + side + 12}" font-size="11" fill="${colours.muted}">${shortNameOf(one, description)}</text>`,
-    ];
-  });
-  const heading = `<text x="16" y="24" font-size="15" font-weight="600" fill="${colours.ink}">${svgText(title)}</text>`;
-  return svgDocument(width, height, title, colours.ground, [heading, ...maps.flat()]);
-}
-
-/** @param {{layer: number, head: number}} head @param {Description} description */
+/** @param {HeadPlace} head @param {Description} description */
 function shortNameOf({ layer, head }, description) {
   return `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}`;
 }

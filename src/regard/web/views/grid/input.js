@@ -1,5 +1,5 @@
 /** Mouse, touch and keyboard on the small maps, translated into actions. */
-import { pressable } from "../../elements/controls.js";
+import { numberAt, pressable } from "../../elements/controls.js";
 import { walked } from "./model.js";
 
 /**
@@ -9,11 +9,7 @@ import { walked } from "./model.js";
  * @param {Lifetime} lifetime
  */
 export function listenToMaps(box, meanings, lifetime) {
-  /** @param {Event} event */
-  const placeOf = (event) => {
-    const option = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.(".regard-grid-cell"));
-    return option ? Number(option.dataset.place) : null;
-  };
+  const placeOf = (/** @type {Event} */ event) => numberAt(event, "data-place");
   /** @param {(place: number) => void} act */
   const at = (act) => (/** @type {Event} */ event) => {
     const place = placeOf(event);

@@ -4,7 +4,7 @@ import { strongest } from "../../maths/links.js";
 import { maskingOf } from "../../maths/masking.js";
 import { keptLayers } from "../../page/state.js";
 import { partOf } from "../matrix/geometry.js";
-import { paint } from "../matrix/pixels.js";
+import { paintOn } from "../matrix/pixels.js";
 
 const SIDE = 48; // cells along a side
 const MOST_ASKED = 2;
@@ -16,8 +16,8 @@ const MOST_ASKED = 2;
 export function makeMaps({ source, description, colours, lifetime, came, failed }) {
   /** @type {Map<number, any>} */
   const layers = new Map();
-  /** @type {Map<number, Promise<void>>} */
-  const asked = new Map();
+  /** @type {Set<number>} */
+  const asked = new Set();
   /** @type {number[]} */
   const waiting = [];
   const request = new AbortController();
@@ -30,9 +30,9 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
 
   /** @param {number} layer */
   function load(layer) {
-    if (asked.has(layer)) return /** @type {Promise<void>} */ (asked.get(layer));
+    asked.add(layer);
     working += 1;
-    const done = source
+    source
       .ask("thumbnails", { layer, shape: [SIDE, SIDE] }, { signal: request.signal })
       .then((/** @type {Frame} */ { header, arrays }) => {
         if (lifetime.ended) return;
@@ -53,8 +53,6 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
         working -= 1;
         next();
       });
-    asked.set(layer, done);
-    return done;
   }
 
   return {
@@ -64,14 +62,8 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
       waiting.push(layer);
       next();
     },
-    all: () => Promise.all(keptLayers(description).map(load)),
     /** @param {number} layer */
     sampled: (layer) => layers.get(layer)?.sampled ?? null,
-    /** The largest weight of a head's map; null while it is not loaded. @param {number} layer @param {number} head */
-    top(layer, head) {
-      const found = mapOf(layer, head);
-      return found && largestOf(found.weight);
-    },
     /**
      * Draws the map of a head, shaded up to its own largest weight or up to 1. Returns whether the map is loaded.
      * @param {HTMLCanvasElement} canvas @param {number} layer @param {number} head @param {boolean} alike
@@ -79,13 +71,8 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
     draw(canvas, layer, head, alike) {
       const tile = mapOf(layer, head);
       if (!tile) return false;
-      const [rows, columns] = tile.shape;
-      if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
-      const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-      const image = drawing.createImageData(columns, rows);
       const top = alike ? 1 : largestOf(tile.weight) || 1;
-      paint(tile, { top, colour: "linear", colours }, maskingOf(description, { layer }), new Uint32Array(image.data.buffer));
-      drawing.putImageData(image, 0, 0);
+      paintOn(canvas, tile, { top, colour: "linear", colours }, maskingOf(description, { layer }));
       return true;
     },
     /**
@@ -111,7 +98,7 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
     },
   };
 
-  /** @param {number} layer @param {number} head @returns {any} a tile of the matrix */
+  /** @param {number} layer @param {number} head @returns {import("../matrix/pixels.js").PaintedTile|null} */
   function mapOf(layer, head) {
     const found = layers.get(layer);
     const slot = found ? found.heads.indexOf(head) : -1;
@@ -123,7 +110,7 @@ export function makeMaps({ source, description, colours, lifetime, came, failed 
   }
 }
 
-/** @param {import("../matrix/tiles.js").Loaded} tile @param {number} row @param {number} column */
+/** @param {import("../matrix/pixels.js").PaintedTile} tile @param {number} row @param {number} column */
 function cellOf(tile, row, column) {
   const [rows, columns] = tile.shape;
   return {

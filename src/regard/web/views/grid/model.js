@@ -1,4 +1,5 @@
-/** The order of the heads in the grid. Pure functions. */
+/** The order of the heads in the grid, their captions and statistics. Pure functions, but for the question to a source. */
+import { latestOnly } from "../../elements/lifetime.js";
 import { printedCount, printedNumber } from "../../maths/numbers.js";
 import { maskingOf } from "../../maths/masking.js";
 import { isHidden } from "../matrix/geometry.js";
@@ -57,18 +58,8 @@ export const STATISTICS = [
   { name: "peak", text: "Peak", unit: "", said: "largest weight of a query, mean over queries" },
 ];
 
-/** @typedef {{layer: number, head: number}} Head */
-
-/** @param {number} layers @param {number} heads @returns {Head[]} */
-export function headsOf(layers, heads) {
-  return Array.from({ length: layers * heads }, (_, place) => ({
-    layer: Math.floor(place / heads),
-    head: place % heads,
-  }));
-}
-
 /**
- * @param {Head[]} heads
+ * @param {HeadPlace[]} heads
  * @param {ArrayLike<number>|undefined} numbers one per head, layer by layer; undefined keeps the model order
  * @param {boolean} down the largest first
  */
@@ -83,8 +74,7 @@ export function ordered(heads, numbers, down = false) {
 
 /**
  * Position of a number between the smallest and the largest, from 0 to 1.
- * @param {number} number
- * @param {ArrayLike<number>} all
+ * @param {number} number @param {ArrayLike<number>} all
  */
 export function shareOf(number, all) {
   let [least, most] = [Infinity, -Infinity];
@@ -104,10 +94,10 @@ export function isDense({ grid_density: density }, count) {
 
 /**
  * The statistics of all heads, as "statistics" is answered.
- * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: Head) => number, patternOf: (head: Head) => string|null}} HeadStatistics
+ * @typedef {{arrays: Record<string, Float32Array>, of: (name: string, head: HeadPlace) => number, patternOf: (head: HeadPlace) => string|null}} HeadStatistics
  * @param {Frame} frame @param {Description} description @returns {HeadStatistics}
  */
-export function statisticsFrom({ header, arrays }, { heads }) {
+function statisticsFrom({ header, arrays }, { heads }) {
   const numbers = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, array.toFloat32()]));
   return {
     arrays: numbers,
@@ -116,9 +106,27 @@ export function statisticsFrom({ header, arrays }, { heads }) {
   };
 }
 
-/** A row per head. @param {Head[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title */
+/**
+ * Asks for them, where a page has them.
+ * @param {Context} context @param {(known: HeadStatistics) => void} take @param {(error: Error) => void} fail
+ */
+export function askStatistics({ source, description, lifetime }, take, fail) {
+  if (!description.has.includes("statistics")) return;
+  const ask = (/** @type {AbortSignal} */ signal) => source.ask("statistics", {}, { signal });
+  latestOnly(lifetime)(ask, (frame) => take(statisticsFrom(frame, description)), fail);
+}
+
+/** The statistics that a page has. @param {HeadStatistics|null} known */
+export function statisticsIn(known) {
+  return STATISTICS.filter(({ name }) => known?.arrays[name]);
+}
+
+/**
+ * A row per head.
+ * @param {HeadPlace[]} order @param {HeadStatistics|null} known @param {Description} description @param {string} title
+ */
 export function tableOfStatistics(order, known, description, title) {
-  const shown = STATISTICS.filter(({ name }) => known?.arrays[name]);
+  const shown = statisticsIn(known);
   return {
     title,
     columns: ["layer", "head", ...shown.map(({ name }) => name), ...(known ? ["pattern"] : [])],

@@ -1,14 +1,13 @@
 /** Grid: all heads of all layers as small maps, in model order or sorted by a statistic. */
 import { element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
 import { printedWeight } from "../../maths/numbers.js";
-import { nameOfHead } from "../../page/state.js";
+import { isKept, nameOfHead } from "../../page/state.js";
 import { shortened } from "../../elements/words.js";
-import { isKept, makeAbout } from "./about.js";
-import { arrange, colourBar, gridSvg, makeCells, makeControls } from "./draw.js";
+import { makeAbout } from "./about.js";
+import { arrange, colourBar, makeCells, makeControls } from "./draw.js";
 import { listenToMaps } from "./input.js";
 import { makeMaps } from "./maps.js";
-import { isDense, orderOf, ordered, saidOfCell, statisticsFrom, tableOfStatistics } from "./model.js";
+import { askStatistics, isDense, orderOf, ordered, saidOfCell, tableOfStatistics } from "./model.js";
 
 const TITLE = "All heads: layer · head";
 
@@ -18,47 +17,41 @@ export const grid = {
   uses: [],
   /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("thumbnails") && description.layers * description.heads > 1,
-  draw: drawGrid,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new GridPicture(context),
 };
-
-/** @param {Context} context @returns {Drawn} */
-function drawGrid(context) {
-  const shown = new GridPicture(context);
-  return {
-    cleanUp: shown.lifetime.end,
-    adjust: shown.controls.el,
-    about: "One map per head: queries run down, keys across. Point at a map for its words; tap one to choose its head.",
-    svg: () => shown.svg(),
-    table: () => tableOfStatistics(shown.order, shown.known, context.description, TITLE),
-  };
-}
 
 /** All heads as small maps, and the one that is pointed at. */
 class GridPicture {
   /** @type {import("./model.js").HeadStatistics|null} */
   known = null; // once loaded
+  about = "One map per head: queries run down, keys across. Point at a map for its words; tap one to choose its head.";
 
   /** @param {Context} context */
   constructor(context) {
-    const { el, description, state, colours, lifetime: outer } = context;
-    const lifetime = (this.lifetime = outer.part());
+    const { el, description, state, colours, lifetime } = context;
+    this.lifetime = lifetime;
     this.description = description;
     this.state = state;
-    this.colours = colours;
     this.note = element("p", { class: "regard-note regard-grid-said", role: "status" });
     this.box = element("div", { class: "regard-grid-box", tabindex: "0", role: "listbox", "aria-label": "Heads as small maps" });
     this.tip = element("div", { class: "regard-grid-tip", "aria-hidden": "true", hidden: true });
     this.cells = makeCells(description); // in the order of the model
     this.order = this.cells.map(({ one }) => one); // of the drawing
-    this.maps = makeMaps({ ...context, lifetime, came: (layer) => this.#layerCame(layer), failed: (error) => this.#fail(error) });
-    this.about = makeAbout(context, this.maps, () => this.#isAlike());
+    this.maps = makeMaps({ ...context, came: (layer) => this.#layerCame(layer), failed: (error) => this.#fail(error) });
+    this.card = makeAbout(context, this.maps, () => this.#isAlike());
     this.controls = makeControls(state, { order: orderOf(state.get()).value, isDense: this.#isDense(), isAlike: this.#isAlike() });
+    this.adjust = this.controls.el;
     this.legend = colourBar(colours);
-    replaced(el, this.note, element("div", { class: "regard-grid-body" }, element("div", { class: "regard-grid-frame" }, this.legend.el, this.box, this.tip), this.about.el));
+    replaced(el, this.note, element("div", { class: "regard-grid-body" }, element("div", { class: "regard-grid-frame" }, this.legend.el, this.box, this.tip), this.card.el));
     this.#listen();
     this.legend.show(this.#isAlike());
     this.#arrange();
-    this.#load(context);
+    const take = (/** @type {import("./model.js").HeadStatistics} */ known) => {
+      this.known = known;
+      this.#arrange();
+    };
+    askStatistics(context, take, (error) => this.#fail(error));
   }
 
   #listen() {
@@ -73,10 +66,10 @@ class GridPicture {
     for (const { option } of this.cells) observer.observe(option);
     const meanings = {
       choose: (/** @type {number} */ place) => isKept(this.order[place], this.description) && state.set({ ...this.order[place], heads: null }),
-      point: (/** @type {number} */ place) => this.about.show(this.order[place], this.known),
+      point: (/** @type {number} */ place) => this.card.show(this.order[place], this.known),
       leave: () => {
         this.tip.hidden = true;
-        this.about.show(this.#chosen(), this.known);
+        this.card.show(this.#chosen(), this.known);
       },
       over: (/** @type {number|null} */ place, /** @type {PointerEvent} */ event) => this.#showTip(place, event),
       focus: (/** @type {number} */ place) => this.#focus(place),
@@ -85,19 +78,6 @@ class GridPicture {
     };
     listenToMaps(box, meanings, lifetime);
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
-  }
-
-  /** @param {Context} context */
-  #load({ source, description }) {
-    if (!(description.has ?? []).includes("statistics")) return;
-    latestOnly(this.lifetime)(
-      (signal) => source.ask("statistics", {}, { signal }),
-      (frame) => {
-        this.known = statisticsFrom(frame, description);
-        this.#arrange();
-      },
-      (error) => this.#fail(error),
-    );
   }
 
   /** @param {Error} error */
@@ -142,7 +122,7 @@ class GridPicture {
       option.setAttribute("aria-selected", String(chosen));
       option.tabIndex = chosen ? 0 : -1;
     }
-    this.about.show({ layer, head }, this.known);
+    this.card.show({ layer, head }, this.known);
   }
 
   /** @param {number} place */
@@ -157,13 +137,13 @@ class GridPicture {
   #layerCame(layer) {
     for (const { one, canvas } of this.cells) if (one.layer === layer) this.maps.draw(canvas, one.layer, one.head, this.#isAlike());
     if (this.maps.sampled(layer)) this.note.textContent = `Maps from sampled rows (${this.maps.sampled(layer)}).`;
-    if (this.state.get().layer === layer) this.about.show(this.#chosen(), this.known);
+    if (this.state.get().layer === layer) this.card.show(this.#chosen(), this.known);
   }
 
   #shade() {
     for (const { one, canvas } of this.cells) this.maps.draw(canvas, one.layer, one.head, this.#isAlike());
     this.legend.show(this.#isAlike());
-    this.about.again();
+    this.card.again();
   }
 
   /** The words and the weight under the pointer. @param {number|null} place @param {PointerEvent} event */
@@ -200,8 +180,7 @@ class GridPicture {
     } else if (now.layer !== before.layer || now.head !== before.head) this.#mark();
   }
 
-  async svg() {
-    await this.maps.all();
-    return gridSvg(this.order.map((one) => this.#cellOf(one)), this.description, TITLE, this.colours);
+  table() {
+    return tableOfStatistics(this.order, this.known, this.description, TITLE);
   }
 }

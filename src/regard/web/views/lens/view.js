@@ -1,13 +1,11 @@
 /** Layer by layer: the word that the model would say next if it ended after each layer (the logit lens). */
 import { element, replaced } from "../../elements/elements.js";
-import { heatSvg, heatTable } from "../../elements/heat_table.js";
+import { heatTable } from "../../elements/heat_table.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printable, shortened, unitsOf, wordElement } from "../../elements/words.js";
-import { svgText } from "../../page/export.js";
 import { keptLayers, numberOfLayer } from "../../page/state.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { drawMissing, isOfModel } from "../matter/missing.js";
-import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
 import { mapOf, settledAfter } from "./model.js";
@@ -66,14 +64,10 @@ function drawLens(context) {
     },
     (error) => (said.textContent = error.message),
   );
-  lifetime.add(state.listen((now, then) => now.query !== then.query && show()));
+  lifetime.add(state.listen(show, ["query"]));
   const title = `Logit lens of ${description.model}`;
   return {
     about: ABOUT,
-    svg() {
-      const { width, height, parts } = known ? heatSvg(mapOf(known, tokens, layers, shown), colours, svgText) : { width: 10, height: 10, parts: [] };
-      return svgDocument(width, height, title, colours.ground, parts);
-    },
     table() {
       const rows = (known?.tops ?? []).flatMap((line, layer) => line.map((top, token) => [layer ? `layer ${layers[layer - 1]}` : "embedding", token, tokens[token], top, known?.probability[layer * tokens.length + token], known?.rank[layer * tokens.length + token]]));
       return { title, columns: ["after", "position", "token", "top", "probability", "rank of the token that follows"], rows: rows.map((row) => row.map((cell) => (Number.isNaN(cell) ? "" : cell))) };

@@ -1,5 +1,5 @@
 /** The controls and the table of the look-up. */
-import { segments, slider, uniqueId } from "../../elements/controls.js";
+import { labelled, segments, select, slider } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { wordElement } from "../../elements/words.js";
@@ -13,12 +13,11 @@ export const LONGEST = 60; // letters of a key or a value
  * @param {import("./dictionary.js").Dictionary[]} all @param {State} state @param {() => import("./dictionary.js").Dictionary} shown
  */
 export function makeControls(all, state, shown) {
-  const ids = { query: uniqueId("query"), example: uniqueId("example"), similarity: uniqueId("similarity") };
-  const options = (/** @type {{value: string, text: string}[]} */ list) => list.map((one) => element("option", one));
-  const change = () => state.set({ lookup_example: Number(example.value), lookup_query: null, lookup_similarity: null, lookup_temperature: null });
-  const example = element("select", { id: ids.example, onchange: change }, options(all.map(({ name }, place) => ({ value: String(place), text: name }))));
+  const usual = { lookup_query: null, lookup_similarity: null, lookup_temperature: null };
+  const change = (/** @type {string} */ place) => state.set({ lookup_example: Number(place), ...usual });
+  const names = all.map(({ name }, place) => ({ value: String(place), text: name }));
+  const example = select(null, names, "0", change, { class: null });
   const query = element("input", {
-    id: ids.query,
     type: "text",
     autocomplete: "off",
     spellcheck: "false",
@@ -26,20 +25,23 @@ export function makeControls(all, state, shown) {
     class: "regard-lookup-query",
     oninput: () => state.set({ lookup_query: query.value }),
   });
-  const similarity = element("select", { id: ids.similarity, onchange: () => state.set({ lookup_similarity: similarity.value }) }, options(SIMILARITIES.map((name) => ({ value: name, text: name }))));
+  const ways = SIMILARITIES.map((name) => ({ value: name, text: name }));
+  const choose = (/** @type {string} */ name) => state.set({ lookup_similarity: name });
+  const similarity = select(null, ways, ways[0].value, choose, { class: null });
   const range = { least: 0, most: 100, step: 1, value: 50, said: (/** @type {number} */ place) => saidTemperature(temperatureAt(place, shown().temperature)) };
   const heat = slider("Temperature", range, (place) => state.set({ lookup_temperature: place }));
   heat.el.append(element("div", { class: "regard-lookup-ends", "aria-hidden": "true" }, element("span", { text: "hard" }), element("span", { text: "uniform" })));
-  const ways = [
+  const meanings = [
     { value: "meaning", text: "Meaning", title: "Embeddings of minilm: texts of similar meaning are close" },
     { value: "spelling", text: "Spelling", title: "Groups of three letters that both texts have" },
   ];
-  const by = segments("Compare keys by", ways, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
-  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {Node} */ control) => element("div", { class: "regard-field" }, element("label", { for: id, text: label }), control);
+  const by = segments("Compare keys by", meanings, "meaning", (value) => state.set({ lookup_by: value === "spelling" ? "spelling" : null }));
+  const field = (/** @type {string} */ text, /** @type {HTMLElement} */ control) =>
+    labelled(text, control, { class: "regard-field", label: null });
   return {
-    el: element("div", { class: "regard-lookup-controls" }, field(ids.query, "Query", query), heat.el),
+    el: element("div", { class: "regard-lookup-controls" }, field("Query", query), heat.el),
     /** For the Adjust panel. */
-    adjust: [element("div", { class: "regard-lookup-choices" }, field(ids.example, "Dictionary", example), field(ids.similarity, "Similarity", similarity)), by.el],
+    adjust: [element("div", { class: "regard-lookup-choices" }, field("Dictionary", example), field("Similarity", similarity)), by.el],
     /** @param {number} place of the dictionary @param {ReturnType<typeof import("./dictionary.js").settingsOf>} settings */
     show(place, { query: asked, how, place: at, meaning }) {
       example.value = String(place);
@@ -65,8 +67,7 @@ export function makeTable() {
       const best = bestRows(answer?.weights ?? []);
       const row = (/** @type {string} */ key, /** @type {number} */ place) => {
         const weight = answer ? answer.weights[place] : null;
-        const bar = element("i");
-        bar.style.transform = `scaleX(${(weight ?? 0).toFixed(4)})`;
+        const bar = element("i", { style: { transform: `scaleX(${(weight ?? 0).toFixed(4)})` } });
         return element(
           "tr",
           { "data-best": best.has(place) || null },

@@ -1,7 +1,8 @@
 /** Lookup: a soft dictionary. All computed here, except queries that only the source can embed. */
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { printedNumber, rowOf } from "../../maths/numbers.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { rowsOf } from "../../maths/rows.js";
 import { printable } from "../../elements/words.js";
 import { answerHere, comparisonOf, dictionaries, originOf, placeIn, settingsOf } from "./dictionary.js";
 import { LONGEST, formulaOf, makeControls, makeTable, remarksOf, resultLines } from "./draw.js";
@@ -29,8 +30,7 @@ async function answerOf(source, shown, { query, how, temperature, meaning }, sig
   if (meaning && query.trim()) {
     const embed = async (/** @type {string[]} */ texts, /** @type {import("../../sources/served.js").Options} */ options) => {
       const { arrays } = await source.ask("meaning", { texts }, options);
-      const data = arrays.vector.toFloat32();
-      return texts.map((_, row) => Array.from(rowOf({ data, shape: arrays.vector.shape }, row)));
+      return rowsOf(arrays.vector).map((row) => Array.from(row));
     };
     shown.embedded ??= embed(shown.keys, {});
     shown.embedded.catch(() => (shown.embedded = undefined));
@@ -65,16 +65,9 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
   const said = element("p", { class: "regard-note regard-lookup-said", role: "status" });
   const table = makeTable();
   const results = element("dl", { class: "regard-lookup-results" });
-  replaced(
-    el,
-    controls.el,
-    comparison,
-    formula,
-    element("div", { class: "regard-wide" }, table.el),
-    said,
-    results,
-    description.kind === "lookup" ? null : element("p", { class: "regard-note", text: NEXT }),
-  );
+  const wide = element("div", { class: "regard-wide" }, table.el);
+  const next = description.kind === "lookup" ? null : element("p", { class: "regard-note", text: NEXT });
+  replaced(el, controls.el, comparison, formula, wide, said, results, next);
 
   function compute() {
     if (!shown().asks && !settings().meaning) return take(answerHere(shown(), settings()));
@@ -106,13 +99,11 @@ function drawLookup({ el, source, description, state, announce, lifetime }) {
     announce(`Most probable: ${printable(shown().keys[answer.weights.indexOf(most)]).slice(0, LONGEST)} ${printedNumber(most, 2)}`);
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (!Object.keys(now).some((name) => name.startsWith("lookup_") && now[name] !== before[name])) return;
-      compute();
-      sayBest();
-    }),
-  );
+  const change = () => {
+    compute();
+    sayBest();
+  };
+  lifetime.add(state.listen(change, ["example", "query", "similarity", "temperature", "by"].map((name) => `lookup_${name}`)));
   compute();
 
   return {

@@ -2,6 +2,12 @@
 import { segments, toggle } from "../../elements/controls.js";
 import { button, element } from "../../elements/elements.js";
 
+const HELP = [
+  "Wheel or pinch to zoom, drag to move, click to select a query and a key, Shift-drag to select a region.",
+  "Keys: arrows walk from cell to cell, with Shift they choose a region; + and − zoom; Page up and Page down move by a " +
+    "screen; Home shows the whole matrix; Enter selects query and key; Escape clears the selection.",
+];
+
 /**
  * @param {State} state
  * @param {{nearer: () => void, farther: () => void, whole: () => void, toRegion: () => void, forget: () => void}} acts
@@ -45,20 +51,8 @@ export function makeBar(state, acts, count, usual) {
     colour.el,
     group("Region", choose.el, toRegion, forget),
   );
-  const help = element(
-    "details",
-    { class: "regard-details" },
-    element("summary", { text: "Mouse, touch and keyboard" }),
-    element("p", {
-      text: "Wheel or pinch to zoom, drag to move, click to select a query and a key, Shift-drag to select a region.",
-    }),
-    element("p", {
-      text:
-        "Keys: arrows walk from cell to cell, with Shift they choose a region; + and − zoom; " +
-        "Page up and Page down move by a screen; " +
-        "Home shows the whole matrix; Enter selects query and key; Escape clears the selection.",
-    }),
-  );
+  const summary = element("summary", { text: "Mouse, touch and keyboard" });
+  const help = element("details", { class: "regard-details" }, summary, HELP.map((text) => element("p", { text })));
   toRegion.hidden = forget.hidden = state.get().region === null;
   return {
     el,

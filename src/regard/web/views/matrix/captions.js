@@ -8,9 +8,7 @@ import { coarseness } from "./tiles.js";
 
 /**
  * What a cell and its colour show.
- * @param {import("./tiles.js").Loaded[]} here
- * @param {"mean"|"max"} pool
- * @param {import("./pixels.js").Scale} scale
+ * @param {import("./tiles.js").Loaded[]} here @param {"mean"|"max"} pool @param {import("./pixels.js").Scale} scale
  * @param {number} size of a cell on the screen
  */
 export function saidOfCells(here, pool, scale, size) {
@@ -25,15 +23,12 @@ export function saidOfCells(here, pool, scale, size) {
 export function saidOfSampling(here) {
   const rough = here.find((tile) => !tile.exact);
   if (!rough) return "";
-  const from = rough.sampled
-    ? `sampled rows (${rough.sampled})`
-    : "pooled cells";
+  const from = rough.sampled ? `sampled rows (${rough.sampled})` : "pooled cells";
   return `Map from ${from}${rough.done ? "." : "; computing the exact one…"}`;
 }
 
 /**
- * @param {import("./geometry.js").Size} whole
- * @param {{layer: number, head: number}} chosen
+ * @param {import("./geometry.js").Size} whole @param {{layer: number, head: number}} chosen
  * @param {Description} description
  */
 export function nameOfMatrix({ rows, columns }, { layer, head }, description, name = "Weights") {

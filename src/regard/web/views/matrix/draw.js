@@ -12,8 +12,7 @@ const FINER = 4; // cells per pixel up to which a finer tile is drawn while noth
 
 /**
  * Draw one frame; returns whether tiles remain to be painted.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 export function drawFrame(drawing, what) {
   const { plot, ratio, colours } = what;
@@ -36,8 +35,7 @@ export function drawFrame(drawing, what) {
 
 /**
  * A thin outline of the matrix: faint cells would not show its edge.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 function drawEdge(drawing, { plot, view, whole, colours }) {
   const width = Math.min(plot.width, (whole.columns - view.x) * view.size);
@@ -51,6 +49,7 @@ function drawEdge(drawing, { plot, view, whole, colours }) {
 function drawTiles(drawing, { plot, view, ratio, tiles, scale, masking, whole }) {
   const start = performance.now();
   const wanted = 1 / (view.size * ratio); // cells per pixel
+  const { x, y } = placesOn({ plot, view });
   let left = false;
   const edge = Math.min(whole.columns, view.x + plot.width / view.size);
   const foot = Math.min(whole.rows, view.y + plot.height / view.size);
@@ -68,10 +67,8 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, masking, whole })
       picture = tile.picture?.canvas ?? null;
     }
     if (!picture) continue;
-    const x0 = snapped(plot.left + (tile.columns[0] - view.x) * view.size, ratio);
-    const x1 = snapped(plot.left + (tile.columns[1] - view.x) * view.size, ratio);
-    const y0 = snapped(plot.top + (tile.rows[0] - view.y) * view.size, ratio);
-    const y1 = snapped(plot.top + (tile.rows[1] - view.y) * view.size, ratio);
+    const [x0, x1] = tile.columns.map((column) => snapped(x(column), ratio));
+    const [y0, y1] = tile.rows.map((row) => snapped(y(row), ratio));
     drawing.imageSmoothingEnabled = coarse * 1.01 < wanted;
     drawing.drawImage(picture, x0, y0, x1 - x0, y1 - y0);
   }
@@ -82,31 +79,19 @@ function drawTiles(drawing, { plot, view, ratio, tiles, scale, masking, whole })
 function drawLines(drawing, { plot, view, shown, colours, ratio }) {
   drawing.fillStyle = colours.ground;
   const thin = view.size >= 16 ? 1 : 1 / ratio;
-  const right = plot.left + (shown.columns[1] - view.x) * view.size;
-  const foot = plot.top + (shown.rows[1] - view.y) * view.size;
-  for (let column = shown.columns[0]; column <= shown.columns[1]; column++) {
-    drawing.fillRect(
-      snapped(plot.left + (column - view.x) * view.size, ratio) - thin / 2,
-      plot.top,
-      thin,
-      foot - plot.top,
-    );
-  }
-  for (let row = shown.rows[0]; row <= shown.rows[1]; row++) {
-    drawing.fillRect(
-      plot.left,
-      snapped(plot.top + (row - view.y) * view.size, ratio) - thin / 2,
-      right - plot.left,
-      thin,
-    );
-  }
+  const { x, y } = placesOn({ plot, view });
+  const [width, height] = [x(shown.columns[1]) - plot.left, y(shown.rows[1]) - plot.top];
+  for (let column = shown.columns[0]; column <= shown.columns[1]; column++)
+    drawing.fillRect(snapped(x(column), ratio) - thin / 2, plot.top, thin, height);
+  for (let row = shown.rows[0]; row <= shown.rows[1]; row++)
+    drawing.fillRect(plot.left, snapped(y(row), ratio) - thin / 2, width, thin);
 }
 
 /** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 function drawNumbers(drawing, { plot, view, shown, weightAt, scale, masking }) {
   const unit = unitFor(scale.top);
-  const printed = (/** @type {number} */ weight) =>
-    unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2);
+  const printed = (/** @type {number} */ weight) => (unit ? printedNumber(weight / 10 ** unit, 1) : printedNumber(weight, 2));
+  const places = placesOn({ plot, view });
   const size = Math.min(14, Math.max(10, view.size * 0.3));
   drawing.font = `${size}px system-ui, sans-serif`;
   drawing.textAlign = "center";
@@ -117,8 +102,7 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, masking }) {
       const weight = weightAt(row, column);
       if (weight === null) continue;
       const text = printed(weight);
-      const x = plot.left + (column + 0.5 - view.x) * view.size;
-      const y = plot.top + (row + 0.5 - view.y) * view.size + 0.5;
+      const [x, y] = [places.x(column + 0.5), places.y(row + 0.5) + 0.5];
       const half = drawing.measureText(text).width / 2;
       // A cell that the edge cuts has no room for its number.
       if (x - half < plot.left || x + half > plot.left + plot.width) continue;
@@ -129,41 +113,31 @@ function drawNumbers(drawing, { plot, view, shown, weightAt, scale, masking }) {
   }
 }
 
-/**
- * The unit, a power of ten, of numbers in cells where two decimals would show only zeros.
- * @param {number} top
- */
+/** The unit, a power of ten, of numbers in cells where two decimals would show only zeros. @param {number} top */
 export function unitFor(top) {
   return top >= 0.05 ? 0 : Math.floor(Math.log10(top * 1.0000001));
 }
 
 /**
  * The selected row and column, the region, and the cell under the pointer.
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
+ * @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what
  */
 function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whole, focused }) {
-  const x = (/** @type {number} */ column) => plot.left + (column - view.x) * view.size;
-  const y = (/** @type {number} */ row) => plot.top + (row - view.y) * view.size;
+  const { x, y } = placesOn({ plot, view });
   const thick = Math.max(view.size, 2);
-  const outlined = (
-    /** @type {number[]} */ [left, top, width, height],
-    /** @type {string} */ colour,
-    /** @type {number} */ wide,
-  ) => {
-    drawing.strokeStyle = colours.ground;
-    drawing.lineWidth = wide + 2;
-    drawing.strokeRect(left, top, width, height);
-    drawing.strokeStyle = colour;
-    drawing.lineWidth = wide;
-    drawing.strokeRect(left, top, width, height);
+  const outlined = (/** @type {[number, number, number, number]} */ box, /** @type {string} */ colour, wide = 1.5) => {
+    for (const [stroke, width] of /** @type {[string, number][]} */ ([[colours.ground, wide + 2], [colour, wide]])) {
+      drawing.strokeStyle = stroke;
+      drawing.lineWidth = width;
+      drawing.strokeRect(...box);
+    }
   };
-  if (chosen.query !== null) outlined([x(0), y(chosen.query), whole.columns * view.size, thick], colours.accent, 1.5);
-  if (chosen.key !== null) outlined([x(chosen.key), y(0), thick, whole.rows * view.size], colours.accent, 1.5);
+  if (chosen.query !== null) outlined([x(0), y(chosen.query), whole.columns * view.size, thick], colours.accent);
+  if (chosen.key !== null) outlined([x(chosen.key), y(0), thick, whole.rows * view.size], colours.accent);
   if (region) {
     const [r0, r1, c0, c1] = region;
     drawing.setLineDash([6, 4]);
-    outlined([x(c0), y(r0), Math.max((c1 - c0) * view.size, 2), Math.max((r1 - r0) * view.size, 2)], colours.ink, 1.5);
+    outlined([x(c0), y(r0), Math.max((c1 - c0) * view.size, 2), Math.max((r1 - r0) * view.size, 2)], colours.ink);
     drawing.setLineDash([]);
   }
   if (!cursor) return;
@@ -180,8 +154,7 @@ function drawChosen(drawing, { plot, view, chosen, region, cursor, colours, whol
 /**
  * The weight drawn at a cell, and how many weights it pools; null if not loaded.
  * @param {import("./tiles.js").Loaded[]} tiles as they are drawn, the last on top
- * @param {number} row
- * @param {number} column
+ * @param {number} row @param {number} column
  * @param {number} finest cells a pixel: what is finer than that is not drawn
  */
 export function drawnAt(tiles, row, column, finest) {
@@ -193,6 +166,14 @@ export function drawnAt(tiles, row, column, finest) {
     return { weight: tile.weight[down * tile.shape[1] + across], tile, down, across };
   }
   return null;
+}
+
+/** Where columns and rows begin on the canvas. @param {Pick<import("./geometry.js").Picture, "plot"|"view">} what */
+function placesOn({ plot, view }) {
+  return {
+    x: (/** @type {number} */ column) => plot.left + (column - view.x) * view.size,
+    y: (/** @type {number} */ row) => plot.top + (row - view.y) * view.size,
+  };
 }
 
 /** Aligned to device pixels. @param {number} place @param {number} ratio */

@@ -53,11 +53,7 @@ export function makeExact({ source, whole, lifetime, whose, came }) {
   }
 
   return {
-    /**
-     * The weight, an error message, or null while loading.
-     * @param {number} row
-     * @param {number} column
-     */
+    /** The weight, an error message, or null while loading. @param {number} row @param {number} column */
     at(row, column) {
       const block = blockOf(row, column);
       const found = kept.get(block.key);

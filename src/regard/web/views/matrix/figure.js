@@ -21,9 +21,8 @@ export function matrixSvg(what, canvas, title) {
 function cellsSvg({ shown, scale, colours, tokens, queryTokens, weightAt, masking }, title) {
   const side = 40;
   const [rows, columns] = [span(shown.rows), span(shown.columns)];
-  const names = (/** @type {number[]} */ list, /** @type {string[]} */ words) =>
-    list.map((place) => shortened(words[place], 16));
-  const [queries, keys] = [names(rows, queryTokens), names(columns, tokens)];
+  const queries = rows.map((place) => shortened(queryTokens[place], 16));
+  const keys = columns.map((place) => shortened(tokens[place], 16));
   const left = Math.max(...queries.map((name) => name.length)) * 7.6 + 16;
   const top = Math.max(...keys.map((name) => name.length)) * 5.6 + 52;
   const written = (/** @type {string} */ where, /** @type {string} */ text, fill = colours.ink) =>
@@ -61,13 +60,9 @@ function pictureSvg(canvas, title) {
 
 /**
  * An SVG document with a title.
- * @param {number} width
- * @param {number} height
- * @param {string} title
- * @param {string} ground
- * @param {string[]} parts
+ * @param {number} width @param {number} height @param {string} title @param {string} ground @param {string[]} parts
  */
-export function svgDocument(width, height, title, ground, parts) {
+function svgDocument(width, height, title, ground, parts) {
   const [across, down] = [Math.ceil(width), Math.ceil(height)];
   const size = `width="${across}" height="${down}" viewBox="0 0 ${across} ${down}"`;
   const start = `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" font-family="system-ui, sans-serif">`;
@@ -77,8 +72,7 @@ export function svgDocument(width, height, title, ground, parts) {
 
 /**
  * Queries down, keys across; pooled cells name their range, masked ones are blank.
- * @param {import("./geometry.js").Picture} what
- * @param {string} title
+ * @param {import("./geometry.js").Picture} what @param {string} title
  * @param {number} coarse tokens a cell
  */
 export function matrixTable({ shown, tokens, queryTokens, drawnWeight, masking }, title, coarse) {
@@ -104,8 +98,7 @@ export function matrixTable({ shown, tokens, queryTokens, drawnWeight, masking }
 /**
  * The largest visible weights, largest first.
  * @param {import("./tiles.js").Loaded[]} tiles the coarsest first; of these the finest are looked through
- * @param {{rows: number[], columns: number[]}} shown
- * @param {number} most
+ * @param {{rows: number[], columns: number[]}} shown @param {number} most
  */
 export function strongestIn(tiles, shown, most) {
   /** @type {{rows: number[], columns: number[], weight: number}[]} */
@@ -131,7 +124,7 @@ export function strongestIn(tiles, shown, most) {
   return found;
 }
 
-/** @param {number[]} range */
-function span([first, last]) {
+/** The positions of a range. @param {number[]} range */
+export function span([first, last]) {
   return Array.from({ length: last - first }, (_, place) => first + place);
 }

@@ -30,16 +30,19 @@ export function smallestCell(whole, plot) {
   return Math.min(LARGEST_CELL, plot.width / whole.columns, plot.height / whole.rows);
 }
 
+/** The nearest size of a cell that can be shown. @param {number} size @param {Size} whole @param {Plot} plot */
+function sizeWithin(size, whole, plot) {
+  const least = smallestCell(whole, plot);
+  return Math.min(Math.max(size, least), Math.max(LARGEST_CELL, least));
+}
+
 /**
  * The nearest view without needless empty margins.
- * @param {Placed} view
- * @param {Size} whole
- * @param {Plot} plot
+ * @param {Placed} view @param {Size} whole @param {Plot} plot
  * @returns {Placed}
  */
 export function within(view, whole, plot) {
-  const least = smallestCell(whole, plot);
-  const size = Math.min(Math.max(view.size, least), Math.max(LARGEST_CELL, least));
+  const size = sizeWithin(view.size, whole, plot);
   const inside = (/** @type {number} */ first, /** @type {number} */ count, /** @type {number} */ pixels) =>
     Math.max(0, Math.min(first, count - pixels / size));
   return { x: inside(view.x, whole.columns, plot.width), y: inside(view.y, whole.rows, plot.height), size };
@@ -47,40 +50,23 @@ export function within(view, whole, plot) {
 
 /**
  * Zoomed about a fixed pixel.
- * @param {Placed} view
- * @param {number} factor
- * @param {{x: number, y: number}} at
- * @param {Size} whole
- * @param {Plot} plot
+ * @param {Placed} view @param {number} factor @param {{x: number, y: number}} at @param {Size} whole @param {Plot} plot
  */
 export function zoomed(view, factor, at, whole, plot) {
-  const least = smallestCell(whole, plot);
-  const size = Math.min(Math.max(view.size * factor, least), Math.max(LARGEST_CELL, least));
-  return within(
-    { x: view.x + at.x / view.size - at.x / size, y: view.y + at.y / view.size - at.y / size, size },
-    whole,
-    plot,
-  );
+  const size = sizeWithin(view.size * factor, whole, plot);
+  const moved = 1 / view.size - 1 / size;
+  return within({ x: view.x + at.x * moved, y: view.y + at.y * moved, size }, whole, plot);
 }
 
 /**
  * Moved by some pixels.
- * @param {Placed} view
- * @param {number} right
- * @param {number} down
- * @param {Size} whole
- * @param {Plot} plot
+ * @param {Placed} view @param {number} right @param {number} down @param {Size} whole @param {Plot} plot
  */
 export function panned(view, right, down, whole, plot) {
-  return within({ x: view.x - right / view.size, y: view.y - down / view.size, size: view.size }, whole, plot);
+  return within({ ...view, x: view.x - right / view.size, y: view.y - down / view.size }, whole, plot);
 }
 
-/**
- * Fitted to a region.
- * @param {number[]} region
- * @param {Size} whole
- * @param {Plot} plot
- */
+/** Fitted to a region. @param {number[]} region @param {Size} whole @param {Plot} plot */
 export function regionView([r0, r1, c0, c1], whole, plot) {
   const size = Math.min(plot.width / Math.max(c1 - c0, 1e-9), plot.height / Math.max(r1 - r0, 1e-9), LARGEST_CELL);
   const x = (c0 + c1) / 2 - plot.width / size / 2;
@@ -90,11 +76,7 @@ export function regionView([r0, r1, c0, c1], whole, plot) {
 
 /**
  * Moved as little as needed to show a cell.
- * @param {Placed} view
- * @param {number} row
- * @param {number} column
- * @param {Size} whole
- * @param {Plot} plot
+ * @param {Placed} view @param {number} row @param {number} column @param {Size} whole @param {Plot} plot
  */
 export function following(view, row, column, whole, plot) {
   const nearer = (/** @type {number} */ first, /** @type {number} */ cell, /** @type {number} */ pixels) => {
@@ -102,20 +84,12 @@ export function following(view, row, column, whole, plot) {
     const margin = Math.min(1, shown / 4);
     return Math.min(Math.max(first, cell + 1 + margin - shown), Math.max(cell - margin, 0));
   };
-  return within(
-    { x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height), size: view.size },
-    whole,
-    plot,
-  );
+  return within({ ...view, x: nearer(view.x, column, plot.width), y: nearer(view.y, row, plot.height) }, whole, plot);
 }
 
 /**
  * The cell at a pixel of the plot; null outside.
- * @param {Placed} view
- * @param {number} x
- * @param {number} y
- * @param {Size} whole
- * @param {Plot} plot
+ * @param {Placed} view @param {number} x @param {number} y @param {Size} whole @param {Plot} plot
  */
 export function cellAt(view, x, y, whole, plot) {
   if (x < 0 || y < 0 || x >= plot.width || y >= plot.height) return null;
@@ -133,11 +107,7 @@ export function cellsShown(view, whole, plot) {
   return { rows: range(view.y, whole.rows, plot.height), columns: range(view.x, whole.columns, plot.width) };
 }
 
-/**
- * Level of detail at which a cell is at least one device pixel.
- * @param {number} size
- * @param {number} ratio
- */
+/** Level of detail at which a cell is at least one device pixel. @param {number} size @param {number} ratio */
 export function levelFor(size, ratio) {
   return Math.max(0, Math.ceil(-Math.log2(size * ratio) - 1e-9));
 }
@@ -149,9 +119,7 @@ export function wholeTile({ rows, columns }) {
 
 /**
  * The tiles of a level that cover the visible cells, from the middle outwards.
- * @param {number} level
- * @param {{rows: number[], columns: number[]}} shown
- * @param {Size} whole
+ * @param {number} level @param {{rows: number[], columns: number[]}} shown @param {Size} whole
  * @returns {Tile[]}
  */
 export function tilesOver(level, shown, whole) {
@@ -180,12 +148,7 @@ export function tilesOver(level, shown, whole) {
   return tiles.sort((one, other) => away(one) - away(other));
 }
 
-/**
- * Token range of one cell of a tile.
- * @param {number[]} range
- * @param {number} parts
- * @param {number} part
- */
+/** Token range of one cell of a tile. @param {number[]} range @param {number} parts @param {number} part */
 export function partOf([first, last], parts, part) {
   const edge = (/** @type {number} */ place) => Math.floor(first + (place * (last - first)) / parts);
   return [edge(part), Math.max(edge(part + 1), edge(part) + 1)];
@@ -201,10 +164,7 @@ export function partWith([first, last], parts, token) {
 
 /**
  * Round tick positions, about this many pixels apart.
- * @param {number} first
- * @param {number} last
- * @param {number} size
- * @param {number} apart
+ * @param {number} first @param {number} last @param {number} size @param {number} apart
  */
 export function ticks(first, last, size, apart) {
   const least = apart / size;
@@ -217,9 +177,7 @@ export function ticks(first, last, size, apart) {
 
 /**
  * Whether all weights of these rows and columns are masked.
- * @param {Masking} masking
- * @param {number[]} rows
- * @param {number[]} columns
+ * @param {Masking} masking @param {number[]} rows @param {number[]} columns
  */
 export function isHidden(masking, [firstRow, lastRow], [firstColumn, lastColumn]) {
   const shift = masking.first_query ?? 0; // the position of query 0

@@ -31,22 +31,19 @@ export function marginsFor(tokens, width, most) {
   };
 }
 
-/**
- * @param {CanvasRenderingContext2D} drawing
- * @param {import("./geometry.js").Picture} what
- */
+/** @param {CanvasRenderingContext2D} drawing @param {import("./geometry.js").Picture} what */
 export function drawLabels(drawing, what) {
   const { plot, colours, shown, tokens, queryTokens, view } = what;
   drawing.textBaseline = "middle";
   const words = view.size >= LABEL_ROOM;
   const places = (/** @type {number[]} */ [first, last], /** @type {number} */ apart) =>
     words ? ticks(first, last, 1, 1) : ticks(first, last, view.size, apart);
-  const text = (/** @type {number} */ place, of = tokens) =>
-    words ? shortened(of[place], LONGEST) : printedCount(place);
-  const middle = (/** @type {number} */ place, /** @type {number} */ first) =>
-    (place + (words ? 0.5 : 0) - first) * view.size;
-  const marked = (/** @type {number} */ place, /** @type {(number|null|undefined)[]} */ list) => list.includes(place);
-  const font = (/** @type {boolean} */ strong) => `${strong ? "600 " : ""}12px ${FONT}`;
+  const text = (/** @type {number} */ place, of = tokens) => (words ? shortened(of[place], LONGEST) : printedCount(place));
+  const middle = (/** @type {number} */ place, /** @type {number} */ first) => (place + (words ? 0.5 : 0) - first) * view.size;
+  const mark = (/** @type {boolean} */ isMarked) => {
+    drawing.font = `${words && isMarked ? "600 " : ""}12px ${FONT}`;
+    drawing.fillStyle = words && isMarked ? colours.ink : colours.muted;
+  };
 
   drawing.save();
   drawing.beginPath();
@@ -57,9 +54,7 @@ export function drawLabels(drawing, what) {
   for (const place of places(shown.rows, 56)) {
     const y = plot.top + middle(place, view.y);
     if (words && (y < plot.top + HALF_LINE || y > plot.top + plot.height - HALF_LINE)) continue; // only whole ones
-    const strong = words && marked(place, rows);
-    drawing.font = font(strong);
-    drawing.fillStyle = strong ? colours.ink : colours.muted;
+    mark(rows.includes(place));
     drawing.fillText(fitted(drawing, text(place, queryTokens), plot.left - 8 - TITLE), plot.left - 8, words ? y : y + 7);
     if (!words) drawing.fillRect(plot.left - 6, y, 6, 1);
   }
@@ -69,20 +64,11 @@ export function drawLabels(drawing, what) {
   const columns = [what.chosen.key, what.cursor?.column];
   const list = places(shown.columns, 74);
   const edge = drawing.canvas.width / what.ratio;
-  const flat =
-    words &&
-    list.length <= 60 &&
-    fits(
-      drawing,
-      list.map((place) => text(place)),
-      view.size - 6,
-    );
+  const flat = words && list.length <= 60 && fits(drawing, list.map((place) => text(place)), view.size - 6);
   for (const place of list) {
     const x = plot.left + middle(place, view.x);
     if (words && !flat && (x < plot.left || x > plot.left + plot.width)) continue;
-    const strong = words && marked(place, columns);
-    drawing.font = font(strong);
-    drawing.fillStyle = strong ? colours.ink : colours.muted;
+    mark(columns.includes(place));
     drawing.textAlign = flat || !words ? "center" : "left";
     if (!words) {
       drawing.fillRect(x, plot.top - 6, 1, 6);

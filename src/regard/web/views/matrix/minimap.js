@@ -1,6 +1,6 @@
 /** The whole map in small, with a frame around what is shown; a press or a drag moves there. */
 import { element } from "../../elements/elements.js";
-import { paint } from "./pixels.js";
+import { paintOn } from "./pixels.js";
 
 const SIDE = 132; // pixels of the longer side
 
@@ -10,11 +10,10 @@ const SIDE = 132; // pixels of the longer side
 export function makeMinimap(whole, move) {
   const canvas = element("canvas", { width: 1, height: 1, "aria-hidden": "true" });
   const frame = element("div", { class: "regard-minimap-frame" });
-  const el = element("div", { class: "regard-minimap", hidden: true, title: "The whole map: press to move" }, canvas, frame);
   const longer = Math.max(whole.rows, whole.columns);
-  const [width, height] = [whole.columns, whole.rows].map((count) => Math.max(24, Math.round((SIDE * count) / longer)));
-  el.style.setProperty("width", `${width}px`);
-  el.style.setProperty("height", `${height}px`);
+  const [width, height] = [whole.columns, whole.rows].map((count) => `${Math.max(24, Math.round((SIDE * count) / longer))}px`);
+  const shown = { class: "regard-minimap", hidden: true, title: "The whole map: press to move", style: { width, height } };
+  const el = element("div", shown, canvas, frame);
   /** @type {unknown} */
   let painted = null;
 
@@ -39,12 +38,7 @@ export function makeMinimap(whole, move) {
       el.hidden = isWhole || !tile;
       if (isWhole || !tile) return;
       if (painted !== tile.weight || canvas.dataset.scale !== `${scale.top} ${scale.colour}`) {
-        const [rows, columns] = tile.shape;
-        Object.assign(canvas, { width: columns, height: rows });
-        const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-        const image = drawing.createImageData(columns, rows);
-        paint(tile, scale, masking, new Uint32Array(image.data.buffer));
-        drawing.putImageData(image, 0, 0);
+        paintOn(canvas, tile, scale, masking);
         painted = tile.weight;
         canvas.dataset.scale = `${scale.top} ${scale.colour}`;
       }

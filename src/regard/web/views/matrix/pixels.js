@@ -3,6 +3,7 @@
  *
  * @typedef {{top: number, colour: "linear"|"log", colours: Colours, name?: string, isPooled?: boolean}} Scale
  *   isPooled: the upper end is that of pooled cells; single weights can be larger
+ * @typedef {import("./geometry.js").Tile & {weight: Float32Array}} PaintedTile
  */
 import { hasMask } from "../../maths/masking.js";
 import { isHidden, partOf } from "./geometry.js";
@@ -46,10 +47,7 @@ export function bottomOf({ top, colour }) {
 
 /**
  * One 32-bit pixel per cell; masked cells have their own colour.
- * @param {import("./tiles.js").Loaded} tile
- * @param {Scale} scale
- * @param {Masking} masking
- * @param {Uint32Array} pixels
+ * @param {PaintedTile} tile @param {Scale} scale @param {Masking} masking @param {Uint32Array} pixels
  */
 export function paint(tile, scale, masking, pixels) {
   const table = packedColours(scale.colours);
@@ -74,27 +72,31 @@ export function paint(tile, scale, masking, pixels) {
 
 /**
  * The image of a tile; repainted only when the scale changes.
- * @param {import("./tiles.js").Loaded} tile
- * @param {Scale} scale
- * @param {Masking} masking
+ * @param {import("./tiles.js").Loaded} tile @param {Scale} scale @param {Masking} masking
  */
 export function pictureOf(tile, scale, masking) {
   const [rows, columns] = tile.shape;
   const canvas = tile.picture?.canvas ?? makeCanvas(columns, rows);
-  const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  const image = drawing.createImageData(columns, rows);
-  paint(tile, scale, masking, new Uint32Array(image.data.buffer));
-  drawing.putImageData(image, 0, 0);
+  paintOn(canvas, tile, scale, masking);
   tile.picture = { canvas, scale };
   return canvas;
 }
 
 /**
- * @param {import("./tiles.js").Loaded} tile
+ * A canvas with one pixel per cell.
+ * @param {HTMLCanvasElement|OffscreenCanvas} canvas @param {PaintedTile} tile @param {Scale} scale
  * @param {Masking} masking
- * @param {Uint32Array} pixels
- * @param {number} hidden
  */
+export function paintOn(canvas, tile, scale, masking) {
+  const [rows, columns] = tile.shape;
+  if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
+  const drawing = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const image = drawing.createImageData(columns, rows);
+  paint(tile, scale, masking, new Uint32Array(image.data.buffer));
+  drawing.putImageData(image, 0, 0);
+}
+
+/** @param {PaintedTile} tile @param {Masking} masking @param {Uint32Array} pixels @param {number} hidden */
 function paintHidden(tile, masking, pixels, hidden) {
   const [rows, columns] = tile.shape;
   for (let row = 0; row < rows; row++) {

@@ -55,13 +55,8 @@ export function makeReadout(description) {
 
   /** @param {string} role @param {number} place @param {string[]} of */
   function token(role, place, of) {
-    const word = wordElement(of[place], { class: "regard-matrix-word" });
-    return element(
-      "span",
-      { class: "regard-matrix-token" },
-      word,
-      element("span", { class: "regard-quiet", text: `${role} ${printedCount(place)}` }),
-    );
+    const where = element("span", { class: "regard-quiet", text: `${role} ${printedCount(place)}` });
+    return element("span", { class: "regard-matrix-token" }, wordElement(of[place], { class: "regard-matrix-word" }), where);
   }
 }
 
@@ -101,20 +96,10 @@ export function makeLegend() {
   const bar = element("canvas", { width: 256, height: 1, class: "regard-matrix-bar", "aria-hidden": "true" });
   const [low, mid, high] = ["", "", ""].map(() => element("span", {}));
   const about = element("p", { class: "regard-quiet regard-matrix-about" });
-  const hidden = element(
-    "p",
-    { class: "regard-quiet regard-matrix-hidden" },
-    element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" }),
-    "masked: keys that the query cannot see",
-  );
-  const el = element(
-    "div",
-    { class: "regard-matrix-legend" },
-    bar,
-    element("div", { class: "regard-matrix-ends" }, low, mid, high),
-    about,
-    hidden,
-  );
+  const swatch = element("span", { class: "regard-matrix-swatch", "aria-hidden": "true" });
+  const hidden = element("p", { class: "regard-quiet regard-matrix-hidden" }, swatch, "masked: keys that the query cannot see");
+  const ends = element("div", { class: "regard-matrix-ends" }, low, mid, high);
+  const el = element("div", { class: "regard-matrix-legend" }, bar, ends, about, hidden);
   return {
     el,
     /** @param {import("./pixels.js").Scale} scale @param {string} said @param {Masking} masking */
@@ -130,14 +115,12 @@ export function makeLegend() {
       high.textContent = `${scale.isPooled ? "≥ " : ""}${plain(scale.top)}`;
       about.textContent = said;
       hidden.hidden = !hasMask(masking);
-      (/** @type {HTMLElement} */ (hidden.firstElementChild)).style.setProperty("background", scale.colours.hidden);
+      swatch.style.background = scale.colours.hidden;
     },
   };
 }
 
 /** Without trailing zeros. @param {number} number */
 function plain(number) {
-  return printedWeight(number)
-    .replace(/(\.\d*?)0+(?=$|·)/, "$1")
-    .replace(/\.(?=$|·)/, "");
+  return printedWeight(number).replace(/(\.\d*?)0+(?=$|·)/, "$1").replace(/\.(?=$|·)/, "");
 }

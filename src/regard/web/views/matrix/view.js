@@ -10,8 +10,7 @@ import { makeExact } from "./exact.js";
 import { drawsAs } from "../../page/picture.js";
 import { matrixSvg, matrixTable, strongestIn } from "./figure.js";
 import { LARGEST_CELL, WHOLE, cellAt, cellsShown, following, isHidden, levelFor, panned, regionView, smallestCell, wholeTile, wholeView, within, zoomed } from "./geometry.js";
-import { layoutFor } from "./layout.js";
-import { aroundRegion, between, frameOf, inside, scaleFor } from "./model.js";
+import { aroundRegion, between, frameOf, inside, layoutFor, scaleFor } from "./model.js";
 import { colourOf } from "./pixels.js";
 import { makeMinimap } from "./minimap.js";
 import { makeProgress } from "./progress.js";
@@ -29,22 +28,13 @@ export const matrix = {
   uses: ["layer", "head", "measure"],
   /** @param {Description} description */
   suits: (description) => (description.has ?? []).includes("tile") && (description.tokens?.length ?? 0) > 0,
-  draw: drawMatrix,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new MatrixPicture(context),
 };
-
-/** @param {Context} context @returns {Drawn} */
-export function drawMatrix(context) {
-  const shown = new MatrixPicture(context);
-  return {
-    cleanUp: shown.lifetime.end,
-    adjust: [shown.bar.el],
-    about: "Every weight of this head: rows look, columns are looked at. Tap a cell.",
-    table: () => shown.table(),
-  };
-}
 
 /** The map of one head, the part of it that is shown, and what stands beside it. */
 class MatrixPicture {
+  about = "Every weight of this head: rows look, columns are looked at. Tap a cell.";
   #plot = { left: 0, top: 0, width: 0, height: 0 };
   #ratio = 1;
   /** @type {import("./geometry.js").Placed|null} */
@@ -66,8 +56,8 @@ class MatrixPicture {
   #ownView = null; // written to the address by this view
 
   /** @param {Context} context */
-  constructor({ el, source, description, state, colours, announce, lifetime: outer }) {
-    const lifetime = (this.lifetime = outer.part());
+  constructor({ el, source, description, state, colours, announce, lifetime }) {
+    this.lifetime = lifetime;
     this.description = description;
     this.state = state;
     this.colours = colours;
@@ -85,6 +75,7 @@ class MatrixPicture {
     this.note = element("p", { class: "regard-matrix-note", role: "status" });
     this.asTable = smallTable();
     this.bar = makeBar(state, this.#buttons(), Math.max(whole.rows, whole.columns), colourOf({ colour: null }, description));
+    this.adjust = [this.bar.el];
     this.minimap = makeMinimap(whole, (row, column) => this.#center(row, column));
     this.progress = makeProgress({ source, description, lifetime });
     this.tiles = makeTiles({ ask: source.ask, whole, came: () => this.#tileCame(), failed: (error) => this.#say(error.message, true) });
@@ -96,7 +87,7 @@ class MatrixPicture {
     listenToInput(this.stage, this.#meanings(), lifetime);
     lifetime.listen(this.stage, "focus", () => this.#focus(true));
     lifetime.listen(this.stage, "blur", () => this.#focus(false));
-    lifetime.resized(el, (entry) => this.#resize(entry.contentRect.width));
+    lifetime.widths(el, (width) => this.#resize(width));
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     drawsAs(this.canvas, () => matrixSvg(this.#seen(), this.canvas, titleOfMatrix(description, state.get())));
   }

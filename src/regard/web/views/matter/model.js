@@ -5,7 +5,6 @@ import { changedHeads, choicesOf, placed, tallied, votesOf } from "../vote/model
 import { pileShape } from "../vote/piles.js";
 
 /** @typedef {import("../vote/result.js").Part} Part */
-/** @typedef {import("../../maths/votes.js").HeadVote} HeadVote */
 
 /** Heads in an address: "3.1,5.2". @param {unknown} text @param {Description} description @returns {HeadPlace[]} */
 export function headsFrom(text, { layers, heads }) {

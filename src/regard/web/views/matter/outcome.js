@@ -19,7 +19,6 @@ const MOST_WORDS = 60; // of a text whose votes are drawn
  * first     the first layer that is changed; from: the first whose heads may look elsewhere
  * struck    heads that write nothing, by name
  * control   the same for another change that it is compared with, and what is said of it
- * @typedef {import("../../maths/votes.js").HeadVote} HeadVote
  * @typedef {{asker: number, name: string, asks: Record<string, unknown>, first: number, from: number, struck: Set<string>,
  *   control: {asks: Record<string, unknown>, text: string}|null}} Change
  */
@@ -132,7 +131,6 @@ function makeVotes(description, units, lifetime) {
   const legend = element("p", { class: "regard-matter-legend" });
   /** @type {[HeadVote[], {votes: HeadVote[], struck: Set<string>}]|null} */
   let now = null; // the votes without a change, and what is shown
-  let width = 0;
 
   /** @param {"none"|"fly"} move */
   function draw(move) {
@@ -154,11 +152,7 @@ function makeVotes(description, units, lifetime) {
     );
   }
 
-  lifetime.resized(stage, ({ contentRect }) => {
-    if (Math.abs(contentRect.width - width) < 1) return;
-    width = contentRect.width;
-    draw("none");
-  });
+  lifetime.widths(stage, () => draw("none"));
   return {
     parts: [stage, legend],
     /** @param {number} asker */

@@ -1,12 +1,12 @@
 /** Does it matter? Heads are struck out, and the change is followed through the later layers to the answer. */
+import { select } from "../../elements/controls.js";
 import { makeDots } from "../../elements/dots.js";
 import { button, drawn, element, replaced } from "../../elements/elements.js";
 import { makeReady } from "../../elements/lifetime.js";
-import { keptHeads, keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
+import { headsOf, keptHeads, keptLayers, nameOfHead, numberOfLayer } from "../../page/state.js";
 import { shortLabelOf } from "../../page/roles.js";
 import { unitsOf, wordElement } from "../../elements/words.js";
 import { byLayer } from "../dots/model.js";
-import { headsOf } from "../grid/model.js";
 import { nameOf } from "../../maths/votes.js";
 import { askerOf } from "../vote/model.js";
 import { counted } from "../vote/result.js";
@@ -44,7 +44,8 @@ function drawMatter(context) {
   const picture = makeDots({ label: "Heads: tap to strike out", several: true, choose: (head) => set(toggled(struck(), head)), point });
   const hint = element("p", { class: "regard-matter-hint" });
   const groups = element("div", { class: "regard-matter-groups", role: "group", "aria-label": "Strike out" });
-  replaced(el, element("div", { class: "regard-matter-heads" }, picture.el, hint, groups), outcome.el);
+  const heads = element("div", { class: "regard-matter-heads" }, picture.el, hint, groups);
+  replaced(el, heads, outcome.el);
 
   /** @param {HeadPlace|null} head */
   function point(head) {
@@ -54,10 +55,7 @@ function drawMatter(context) {
   function showDots() {
     if (width < 40) return;
     const placed = byLayer(all, { layers, columns, width: Math.min(width, 640), labelled: false });
-    picture.show(
-      placed.dots.map((dot) => ({ ...dot, name: nameOfHead(dot, description) })),
-      placed,
-    );
+    picture.show(placed.dots.map((dot) => ({ ...dot, name: nameOfHead(dot, description) })), placed);
     for (const text of picture.el.querySelectorAll("text")) text.remove();
     picture.el.append(...placed.rows.map(({ layer, y }) => drawn("text", { x: 64, y: y + 4, "text-anchor": "end", "aria-hidden": "true", text: `Layer ${numberOfLayer(description, layer)}` })));
     picture.mark((layer, head) => struck().some((one) => one.layer === layer && one.head === head));
@@ -85,32 +83,25 @@ function drawMatter(context) {
       const some = groupsOf(outcome.votes(), units);
       const now = textOf(struck());
       const chosen = some.findIndex(({ heads }) => textOf(heads) === now);
-      const list = element(
-        "select",
-        { class: "regard-select", "aria-label": "Strike out several", onchange: () => set(some[Number(list.value)]?.heads ?? []) },
-        element("option", { value: "", text: "Strike out several …" }),
-        some.map(({ text }, place) => element("option", { value: String(place), text })),
-      );
-      list.value = chosen < 0 ? "" : String(chosen);
+      const none = { value: "", text: "Strike out several …" };
+      const options = [none, ...some.map(({ text }, place) => ({ value: String(place), text }))];
+      const value = chosen < 0 ? "" : String(chosen);
+      const list = select("Strike out several", options, value, (place) => set(place ? some[Number(place)].heads : []));
       const focused = groups.contains(document.activeElement);
       replaced(groups, list, now ? button("Put all back", () => set([]), { class: "regard-vote-action" }) : null);
       if (focused) list.focus();
     });
   }
 
-  lifetime.resized(el, () => {
-    const now = /** @type {HTMLElement} */ (groups.parentElement).clientWidth;
-    if (Math.abs(now - width) < 1) return;
+  lifetime.widths(heads, (now) => {
     width = now;
     showDots();
   });
-  lifetime.add(
-    state.listen((now, then) => {
-      if (now.matter_struck === then.matter_struck && now.query === then.query) return;
-      showDots();
-      update();
-    }),
-  );
+  const change = () => {
+    showDots();
+    update();
+  };
+  lifetime.add(state.listen(change, ["matter_struck", "query"]));
 
   function update() {
     loadGroups();

@@ -62,9 +62,9 @@ export function saidOfBits(bits) {
   return `${bits.toFixed(1)} bits: as undecided as between ${as < 10 ? as.toFixed(1) : String(Math.round(as))} equally likely tokens`;
 }
 
-/** A token alone: one that continues a word begins with a hyphen. @param {{text: string, begins: boolean}} token @param {boolean} [first] */
-export function nameOfToken({ text, begins }, first = false) {
-  return begins || first || !/^[\p{L}\p{N}]/u.test(text) ? text : `-${text}`;
+/** A token alone: one that continues a word begins with a hyphen. @param {{text: string, begins: boolean}} token */
+export function nameOfToken({ text, begins }) {
+  return begins || !/^[\p{L}\p{N}]/u.test(text) ? text : `-${text}`;
 }
 
 /** What is appended to the text for a token. @param {{text: string, begins: boolean}} token */

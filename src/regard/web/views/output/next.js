@@ -110,13 +110,9 @@ export function makeNext({ state, take }) {
 
 /** The bar that sampling uses, and the model's own as an outline where it differs. @param {number} plain @param {number} share @param {number} most @param {Settings} settings */
 function barsOf(plain, share, most, settings) {
-  const bar = element("span", { class: "regard-output-bar", "aria-hidden": "true" }, element("i"));
-  (/** @type {HTMLElement} */ (bar.firstElementChild)).style.width = `${Math.min(100, (100 * share) / most).toFixed(2)}%`;
-  if (!isUsual(settings)) {
-    const own = element("b");
-    own.style.width = `${Math.min(100, (100 * plain) / most).toFixed(2)}%`;
-    bar.append(own);
-  }
+  const wide = (/** @type {number} */ number) => ({ style: { width: `${Math.min(100, (100 * number) / most).toFixed(2)}%` } });
+  const own = isUsual(settings) ? null : element("b", wide(plain));
+  const bar = element("span", { class: "regard-output-bar", "aria-hidden": "true" }, element("i", wide(share)), own);
   return [bar, element("span", { class: "regard-output-number", text: printedNumber(share, 3) })];
 }
 

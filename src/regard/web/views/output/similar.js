@@ -2,12 +2,16 @@
 import { replacedOptions, uniqueId, walkable } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { printedNumber, rowOf } from "../../maths/numbers.js";
+import { printedNumber } from "../../maths/numbers.js";
+import { rowsOf } from "../../maths/rows.js";
 import { shortened, wordElement } from "../../elements/words.js";
 import { similarTexts } from "./model.js";
 
 const MOST = 24; // sentences
 const LONGEST = 300; // characters of one
+const LEAD =
+  "This model does not write. Its output is one vector per text: the mean of its words' vectors after the last layer. " +
+  "Texts that mean the same get vectors that point the same way.";
 
 /** @param {Context} context @param {() => void} ready */
 export function drawSimilar({ el, source, description, state, colours, lifetime, announce, services }, ready) {
@@ -20,17 +24,9 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
   const note = element("p", { class: "regard-note", role: "status" });
   const canAdd = Boolean(services.canEmbed);
   const list = element("ol", { class: "regard-output-similar", role: canAdd ? "listbox" : null, "aria-label": canAdd ? "Sentences compared; Delete removes one" : null });
-  replaced(
-    el,
-    element("p", {
-      class: "regard-lead",
-      text: "This model does not write. Its output is one vector per text: the mean of its words' vectors after the last layer. Texts that mean the same get vectors that point the same way.",
-    }),
-    element("h2", { class: "regard-output-heading" }, "How similar to ", element("bdi", { class: "regard-word", text: shortened(description.text, 90) }), "?"),
-    canAdd ? form : null,
-    list,
-    note,
-  );
+  const text = element("bdi", { class: "regard-word", text: shortened(description.text, 90) });
+  const heading = element("h2", { class: "regard-output-heading" }, "How similar to ", text, "?");
+  replaced(el, element("p", { class: "regard-lead", text: LEAD }), heading, canAdd ? form : null, list, note);
   /** @type {ReturnType<typeof similarTexts>} */
   let found = [];
 
@@ -53,8 +49,7 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     latest(
       (signal) => source.ask("embed", { texts: [description.text, ...others] }, { signal }),
       ({ arrays }) => {
-        const matrix = { data: arrays.vector.toFloat32(), shape: arrays.vector.shape };
-        found = similarTexts(others.concat("").map((/** @type {string} */ _, /** @type {number} */ row) => rowOf(matrix, row)), others);
+        found = similarTexts(rowsOf(arrays.vector), others);
         show();
         ready();
       },
@@ -93,11 +88,7 @@ export function drawSimilar({ el, source, description, state, colours, lifetime,
     if (key === "Delete" || key === "Backspace") remove(found[Number(/** @type {HTMLElement} */ (target).dataset.place)]?.text);
   });
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (JSON.stringify(now.output_texts) !== JSON.stringify(before.output_texts)) load();
-    }),
-  );
+  lifetime.add(state.listen(load, ["output_texts"]));
   load();
   return { table: () => ({ title: `Similarity to ${description.text}`, columns: ["text", "cosine"], rows: found.map(({ text, cosine }) => [text, cosine]) }) };
 }

@@ -1,6 +1,6 @@
 /** Output: what comes out at the end of the model. The next token where it writes, similar sentences where it does not. */
 import { element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { printable } from "../../elements/words.js";
 import { appended, nameOfToken, saidOfSettings, settingsOf } from "./model.js";
 import { makeNext, makeSampling } from "./next.js";
@@ -19,11 +19,8 @@ export const output = {
 
 /** @param {Context} context @returns {Drawn} */
 function drawOutput(context) {
-  let drawnOnce = () => {};
-  /** @type {Promise<void>} */
-  const ready = new Promise((done) => (drawnOnce = done));
-  const own = context.description.has.includes("next") ? drawNextToken(context, drawnOnce) : drawSimilar(context, drawnOnce);
-  return { ready, cleanUp() {}, ...own };
+  const { ready, done } = makeReady();
+  return { ready, ...(context.description.has.includes("next") ? drawNextToken(context, done) : drawSimilar(context, done)) };
 }
 
 /** @param {Context} context @param {() => void} ready */

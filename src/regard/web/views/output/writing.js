@@ -1,5 +1,5 @@
 /** The model continues the text: progress, cancel; the number of tokens and the seed are for the Adjust panel. */
-import { uniqueId } from "../../elements/controls.js";
+import { labelled } from "../../elements/controls.js";
 import { button, element } from "../../elements/elements.js";
 import { settingsOf } from "./model.js";
 
@@ -8,21 +8,12 @@ import { settingsOf } from "./model.js";
  *   announce: (text: string) => void}} options
  */
 export function makeWriting({ state, services, lifetime, announce }) {
-  const ids = { count: uniqueId("count"), seed: uniqueId("seed") };
-  const number = (/** @type {string} */ id, /** @type {string} */ name, /** @type {number} */ usual, /** @type {number[]} */ [min, max]) =>
-    element("input", {
-      id, type: "number", min, max, step: 1, class: "regard-entry regard-entry-number", value: String(state.get()[name] ?? usual),
-      onchange: () => {
-        const value = Math.round(Number(input[name].value));
-        const fits = Number.isFinite(value) && value >= min && value <= max;
-        input[name].value = String(fits ? value : (state.get()[name] ?? usual));
-        if (fits) state.set({ [name]: value === usual ? null : value });
-      },
-    }); // prettier-ignore
-  /** @type {Record<string, any>} */
-  const input = {};
-  input.output_count = number(ids.count, "output_count", 20, [1, 512]);
-  input.output_seed = number(ids.seed, "output_seed", 0, [0, 999999]);
+  const fields = element(
+    "div",
+    { class: "regard-bar-group" },
+    labelled("Tokens", numberField(state, "output_count", 20, [1, 512])),
+    labelled("Seed", numberField(state, "output_seed", 0, [0, 999999])),
+  );
   const write = button("Write", start, { "data-kind": "main" });
   const cancel = button("Cancel", () => request?.abort(), { hidden: true });
   const written = element("p", { class: "regard-output-written", role: "status", hidden: true });
@@ -30,9 +21,6 @@ export function makeWriting({ state, services, lifetime, announce }) {
   const note = element("p", { class: "regard-note" });
   /** @type {AbortController|null} */
   let request = null;
-  const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {HTMLElement} */ control) =>
-    element("span", { class: "regard-bar-group" }, element("label", { for: id, class: "regard-label", text: label }), control);
-  const fields = element("div", { class: "regard-bar-group" }, field(ids.count, "Tokens", input.output_count), field(ids.seed, "Seed", input.output_seed));
   const el = element(
     "section",
     { class: "regard-card regard-output-writing", "aria-label": "Let the model write" },
@@ -90,4 +78,21 @@ export function makeWriting({ state, services, lifetime, announce }) {
             : "Tokens are drawn with the probabilities shown; the same seed draws the same tokens.";
     },
   };
+}
+
+/**
+ * A whole number of the state.
+ * @param {State} state @param {string} name @param {number} usual @param {[number, number]} range
+ */
+function numberField(state, name, usual, [min, max]) {
+  const now = () => state.get()[name] ?? usual;
+  const attributes = { type: "number", min, max, step: 1, class: "regard-entry regard-entry-number", value: String(now()) };
+  const input = element("input", { ...attributes, onchange: take });
+  function take() {
+    const value = Math.round(Number(input.value));
+    const fits = Number.isFinite(value) && value >= min && value <= max;
+    input.value = String(fits ? value : now());
+    if (fits) state.set({ [name]: value === usual ? null : value });
+  }
+  return input;
 }

@@ -1,15 +1,13 @@
 /** Another text: heads' outputs, or the vectors of single words, come from another text, and the answer moves towards that text's. */
 import { optionRow } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
-import { heatSvg, heatTable } from "../../elements/heat_table.js";
+import { heatTable } from "../../elements/heat_table.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { shortened, unitsOf } from "../../elements/words.js";
-import { svgText } from "../../page/export.js";
 import { keptHeads, keptLayers, numberOfLayer } from "../../page/state.js";
 import { swapped } from "../guess/model.js";
 import { drawMissing, isOfModel } from "../matter/missing.js";
 import { textOf } from "../matter/model.js";
-import { svgDocument } from "../matrix/figure.js";
 import { queryChooser } from "../steps/query.js";
 import { askerOf } from "../vote/model.js";
 import { heatOf, printedShare, saidOfMeasure, strongestCells } from "./model.js";
@@ -53,15 +51,9 @@ function drawPatching(context) {
   const choice = optionRow("Taken", ["Head by head", "Word by word"], 0, (place) => state.set({ patch_by: place ? "position" : undefined }));
   const work = makeWork(layers.length, { stop, goOn: compute });
   const from = queryChooser(units.map(({ text }) => text), asker(), (word) => state.set({ query: units[word].first }), "Answer after");
-  replaced(
-    el,
-    element("div", { class: "regard-patching-choice" }, element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field), choice.el, from.el),
-    said,
-    work.el,
-    meaning,
-    map,
-    strike,
-  );
+  const label = element("label", {}, element("span", { class: "regard-label", text: "The other text" }), field);
+  const choices = element("div", { class: "regard-patching-choice" }, label, choice.el, from.el);
+  replaced(el, choices, said, work.el, meaning, map, strike);
   field.addEventListener("change", () => state.set({ patch_text: field.value.trim() || undefined }));
 
   const heatMap = () => heatOf(description, by(), effects, { layers, heads });
@@ -134,19 +126,11 @@ function drawPatching(context) {
     work.show(effects.filter(Boolean).length, false);
   }
 
-  lifetime.add(
-    state.listen((now, then) => {
-      if (now.view === then.view && ["query", "patch_text", "patch_by"].some((name) => now[name] !== then[name])) load();
-    }),
-  );
+  lifetime.add(state.listen(load, ["query", "patch_text", "patch_by"]));
   load();
   const title = () => `Effects of activations from “${shortened(other(), 60)}”`;
   return {
     about: ABOUT,
-    svg() {
-      const { width, height, parts } = heatSvg(heatMap(), colours, svgText);
-      return svgDocument(width, height, title(), colours.ground, parts);
-    },
     table() {
       const { columns } = heatMap();
       const rows = effects.flatMap((row, place) => Array.from(row ?? [], (effect, column) => [numberOfLayer(description, layers[place]), columns[column], effect]));

@@ -1,5 +1,5 @@
 /** A long text as running text: each word coloured by its weight for the selected query, with search. */
-import { uniqueId } from "../../elements/controls.js";
+import { numberAt, uniqueId } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { strongest } from "../../maths/links.js";
 import { printedCount, printedWeight } from "../../maths/numbers.js";
@@ -31,28 +31,16 @@ export function makeRunning({ description, choose, point, announce }) {
   const strong = element("span", { class: "regard-running-strong" });
   const [earlier, later] = [button("◂ earlier", () => turn(-1), { class: "regard-link" }), button("later ▸", () => turn(1), { class: "regard-link" })];
   const where = element("span", { class: "regard-quiet" });
-  const el = element(
-    "section",
-    { class: "regard-running", "aria-label": "Running text" },
-    element(
-      "div",
-      { class: "regard-running-bar" },
-      element("label", { for: id, class: "regard-unseen", text: "Find a word" }),
-      search,
-      previous,
-      next,
-      found,
-      strong,
-      element("span", { class: "regard-running-pages" }, earlier, where, later),
-    ),
-    text,
-  );
+  const pages = element("span", { class: "regard-running-pages" }, earlier, where, later);
+  const label = element("label", { for: id, class: "regard-unseen", text: "Find a word" });
+  const bar = element("div", { class: "regard-running-bar" }, label, search, previous, next, found, strong, pages);
+  const el = element("section", { class: "regard-running", "aria-label": "Running text" }, bar, text);
   let now = NOTHING;
   let written = ""; // which words are in the text
 
   text.addEventListener("click", (event) => {
-    const unit = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.("[data-unit]"));
-    if (unit) (event.altKey ? point : choose)(Number(unit.dataset.unit));
+    const unit = numberAt(event, "data-unit");
+    if (unit !== null) (event.altKey ? point : choose)(unit);
   });
   search.addEventListener("input", () => {
     now = searched(now, search.value);

@@ -5,32 +5,25 @@ import { linksOf } from "./lines.js";
 
 /**
  * Lines, and a number per word.
- * @param {import("./weights.js").Gathered} gathered
- * @param {{queries: Unit[], keys: Unit[]}} units
+ * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
  * @param {Masking} masking
  * @param {{query: number|null, key: number|null, aside: boolean, apart: boolean, relative?: boolean}} how  bars and lines of
  *   one word are drawn between 0 and 1, or relative to the largest; the overview of all words always is relative
  */
 export function sceneOf(gathered, units, masking, { query, key, aside, apart, relative = false }) {
-  const [height, width] = [gathered.rows[1] - gathered.rows[0], gathered.columns[1] - gathered.columns[0]];
-  const asideKeys = new Set(
-    aside
-      ? Array.from({ length: width }, (_, place) => place).filter(
-          (place) => units.keys[gathered.columns[0] + place].sink,
-        )
-      : [],
-  );
+  const { rows, columns, mean, each } = gathered;
+  const [height, width] = [rows[1] - rows[0], columns[1] - columns[0]];
+  const among = (/** @type {[number, number]} */ [first, last], /** @type {(unit: number) => boolean} */ is) =>
+    new Set(Array.from({ length: last - first }, (_, place) => place).filter((place) => is(first + place)));
   const within = (/** @type {number|null} */ unit, /** @type {[number, number]} */ range) =>
     unit !== null && unit >= range[0] && unit < range[1] ? unit - range[0] : null;
-  const [row, column] = [within(query, gathered.rows), within(key, gathered.columns)];
+  const asideKeys = aside ? among(columns, (unit) => units.keys[unit].sink) : new Set();
+  const [row, column] = [within(query, rows), within(key, columns)];
   const alone = row !== null || column !== null;
-  const links = linksOf(gathered, {
-    apart,
-    query: row,
-    key: column,
-    aside: row === null && column !== null ? new Set() : asideKeys,
-    relative: relative || !alone,
-  });
+  const isGiven = column !== null; // what a key gives to the queries; else what the keys get
+  const isRelative = relative || !alone;
+  const noLine = row === null && isGiven ? new Set() : asideKeys;
+  const links = linksOf(gathered, { apart, query: row, key: column, aside: noLine, relative: isRelative });
   const rowOf = (/** @type {Float32Array} */ matrix) =>
     row !== null
       ? matrix.subarray(row * width, (row + 1) * width)
@@ -40,48 +33,25 @@ export function sceneOf(gathered, units, masking, { query, key, aside, apart, re
           return sum / height;
         });
   const columnOf = (/** @type {Float32Array} */ matrix) =>
-    Float32Array.from({ length: height }, (_, line) => matrix[line * width + /** @type {number} */ (column)]);
-  const gets = column === null ? rowOf(gathered.mean) : null;
-  const gives = column === null ? null : columnOf(gathered.mean);
-  const getsParts = apart && column === null ? gathered.each.map(rowOf) : null;
-  const givesParts = apart && column !== null ? gathered.each.map(columnOf) : null;
-  const shown = Array.from(/** @type {ArrayLike<number>} */ (gets ?? gives), (weight, place) =>
-    gets && asideKeys.has(place) ? 0 : Number(weight),
-  );
-  const parts = (getsParts ?? givesParts ?? []).flatMap((part) =>
-    Array.from(part, (weight, place) => (getsParts && asideKeys.has(place) ? 0 : weight)),
-  );
-  const largest = Math.max(...shown, ...parts, 0);
-  const among = (/** @type {[number, number]} */ [first, last], /** @type {(unit: number) => boolean} */ is) =>
-    new Set(Array.from({ length: last - first }, (_, place) => place).filter((place) => is(first + place)));
+    Float32Array.from({ length: height }, (_, line) => matrix[line * width + Number(column)]);
+  const weights = (isGiven ? columnOf : rowOf)(mean);
+  const parts = apart ? each.map(isGiven ? columnOf : rowOf) : null;
+  const seen = (/** @type {number} */ weight, /** @type {number} */ place) => (!isGiven && asideKeys.has(place) ? 0 : weight);
+  const largest = Math.max(...[weights, ...(parts ?? [])].flatMap((some) => Array.from(some, seen)), 0);
   const hides = (/** @type {number} */ asks, /** @type {number} */ unit) => isHiddenUnit(masking, units.queries[asks], units.keys[unit]);
   return {
     links,
-    gets,
-    gives,
-    getsParts,
-    givesParts,
+    gets: isGiven ? null : weights,
+    gives: isGiven ? weights : null,
+    getsParts: isGiven ? null : parts,
+    givesParts: isGiven ? parts : null,
     aside: asideKeys,
-    maskedKeys: row === null ? new Set() : among(gathered.columns, (unit) => hides(/** @type {number} */ (query), unit)),
-    maskedQueries: column === null ? new Set() : among(gathered.rows, (unit) => hides(unit, /** @type {number} */ (key))),
+    maskedKeys: row === null ? new Set() : among(columns, (unit) => hides(Number(query), unit)),
+    maskedQueries: isGiven ? among(rows, (unit) => hides(unit, Number(key))) : new Set(),
     largest,
-    most: relative || !alone ? largest : 1,
+    most: isRelative ? largest : 1,
     alone,
     height: Math.max(height, width),
-  };
-}
-
-/**
- * The words of both sides with their weights, for a picture.
- * @param {ReturnType<typeof sceneOf>} scene @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
- * @param {{query: number|null, key: number|null}} chosen
- */
-export function wordsOf(scene, gathered, units, { query, key }) {
-  const words = (/** @type {Unit[]} */ list, /** @type {[number, number]} */ range, /** @type {ArrayLike<number>|null} */ weights, /** @type {Set<number>} */ masked, /** @type {number|null} */ at) =>
-    list.slice(...range).map((unit, place) => ({ text: unit.text, chosen: range[0] + place === at, weight: weights && !masked.has(place) ? weights[place] : null }));
-  return {
-    left: words(units.queries, gathered.rows, scene.gives, scene.maskedQueries, query),
-    right: words(units.keys, gathered.columns, scene.gets, scene.maskedKeys, key),
   };
 }
 
@@ -90,30 +60,24 @@ function isHiddenUnit(masking, query, key) {
   return isMasked(masking, [query.first, query.last], [key.first, key.last]);
 }
 
-/** A masked key has no weight. @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units @param {Masking} masking @param {number|null} query @param {number[]|null} apart the model's numbers of the heads, where they are shown apart @param {string} title */
-export function tableOf(gathered, units, masking, query, apart, title) {
-  const width = gathered.columns[1] - gathered.columns[0];
+/**
+ * A masked key has no weight.
+ * @param {import("./weights.js").Gathered} gathered @param {{queries: Unit[], keys: Unit[]}} units
+ * @param {Masking} masking
+ * @param {number|null} query @param {number[]|null} apart the model's numbers of the heads, where they are shown apart
+ * @param {string} title
+ */
+export function tableOf({ rows: [top, foot], columns: [left, right], each, mean }, units, masking, query, apart, title) {
+  const width = right - left;
   const rows = [];
-  for (let line = gathered.rows[0]; line < gathered.rows[1]; line++) {
+  for (let line = top; line < foot; line++) {
     if (query !== null && line !== query) continue;
     for (let place = 0; place < width; place++) {
-      const at = (line - gathered.rows[0]) * width + place;
-      const isHidden = isHiddenUnit(masking, units.queries[line], units.keys[gathered.columns[0] + place]);
-      const weights = (apart ? gathered.each.map((one) => one[at]) : [gathered.mean[at]]).map((/** @type {number} */ one) => (isHidden ? null : one));
-      rows.push([
-        printable(units.queries[line].text),
-        printable(units.keys[gathered.columns[0] + place].text),
-        ...weights,
-      ]);
+      const [asker, key] = [units.queries[line], units.keys[left + place]];
+      const isHidden = isHiddenUnit(masking, asker, key);
+      const weights = (apart ? each : [mean]).map((matrix) => (isHidden ? null : matrix[(line - top) * width + place]));
+      rows.push([printable(asker.text), printable(key.text), ...weights]);
     }
   }
-  return {
-    title,
-    columns: [
-      "query",
-      "key",
-      ...(apart ? apart.map((head) => `weight of head ${head}`) : ["weight"]),
-    ],
-    rows,
-  };
+  return { title, columns: ["query", "key", ...(apart ? apart.map((head) => `weight of head ${head}`) : ["weight"])], rows };
 }

@@ -1,4 +1,5 @@
 /** One side of the sentence: a list of words, each with its weight as a bar and a number. */
+import { numberAt } from "../../elements/controls.js";
 import { button, element, replaced } from "../../elements/elements.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { shortened, wordElement } from "../../elements/words.js";
@@ -25,24 +26,10 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
   let names = [];
   let drawn = "";
 
-  const unitAt = (/** @type {Event} */ event) => {
-    const row = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest?.(".regard-sentence-word"));
-    return row ? Number(row.dataset.unit) : null;
-  };
-  listensToWords(list, {
-    side,
-    unitAt,
-    hover,
-    choose: (unit) => choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit),
-    select: choose,
-    walk,
-    across,
-  });
+  const toggle = (/** @type {number} */ unit) => choose(rows[unit - first].getAttribute("aria-selected") === "true" ? null : unit);
+  listensToWords(list, { side, hover, choose: toggle, select: choose, walk, across });
 
-  /**
-   * Shows the words of a range.
-   * @param {Unit[]} units @param {[number, number]} range @param {string} version
-   */
+  /** Shows the words of a range. @param {Unit[]} units @param {[number, number]} range @param {string} version */
   function fill(units, range, version) {
     if (drawn === version) return;
     drawn = version;
@@ -104,10 +91,11 @@ export function makeSide({ side, label, hint, hover, choose, walk, across, page 
 /**
  * Pointer and keyboard of a list of words: one tab stop, walked by the arrow keys.
  * @param {HTMLElement} list
- * @param {{side: "query"|"key", unitAt: (event: Event) => number|null, hover: (unit: number|null) => void, choose: (unit: number) => void,
+ * @param {{side: "query"|"key", hover: (unit: number|null) => void, choose: (unit: number) => void,
  *   select: (unit: number|null) => void, walk: (unit: number) => void, across: () => void}} act  choose: or not any more, where it was chosen
  */
-function listensToWords(list, { side, unitAt, hover, choose, select, walk, across }) {
+function listensToWords(list, { side, hover, choose, select, walk, across }) {
+  const unitAt = (/** @type {Event} */ event) => numberAt(event, "data-unit");
   let moved = false; // a list that appears below a resting pointer is not pointed at
   list.addEventListener("pointermove", (event) => {
     if (moved || event.pointerType === "touch") return;

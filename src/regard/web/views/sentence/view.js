@@ -1,18 +1,17 @@
 /** Sentence: queries on the left, keys on the right, and lines between them by weight. */
 import { segments, toggle } from "../../elements/controls.js";
 import { drawn, element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { maskingOf } from "../../maths/masking.js";
 import { isOverLayers, measureOf, saidOfMeasure } from "../../page/measures.js";
 import { numberOfHead } from "../../page/state.js";
 import { queryUnits, unitOf, unitsOf } from "../../elements/words.js";
 import { chosenHeads, gather, gatherRow, takenBySinks } from "./weights.js";
-import { drawMatrix, matrix } from "../matrix/view.js";
+import { matrix } from "../matrix/view.js";
 import { pathOf, strokeOf } from "./lines.js";
 import { SMALL, inSight, isVisible, orNull, pagedTo, pairOf, pointedWord, rangesOf, shownWord, strongestKey } from "./model.js";
 import { captionOf, elsewhereOf, sinkLabel, titleOf } from "./captions.js";
-import { pictureOf } from "./picture.js";
-import { sceneOf, tableOf, wordsOf } from "./scene.js";
+import { sceneOf, tableOf } from "./scene.js";
 import { makeSide } from "./side.js";
 import { makeRunning } from "./running.js";
 import { makeWhichHeads } from "./which_heads.js";
@@ -26,16 +25,11 @@ export const sentence = {
   uses: ["layer", "heads", "by", "measure"],
   /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("tile"),
-  draw: drawSentence,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new SentencePicture(context),
 };
 
 /** @typedef {Awaited<ReturnType<typeof import("./weights.js").gatherRow>>} Row */
-
-/** @param {Context} context @returns {Drawn} */
-function drawSentence(context) {
-  const shown = new SentencePicture(context);
-  return { ready: shown.ready, adjust: shown.adjust, cleanUp: () => shown.map?.cleanUp?.(), svg: () => shown.svg(), table: () => shown.table() };
-}
 
 /** The words of both sides, the threads between them, and the map beside. */
 class SentencePicture {
@@ -49,7 +43,8 @@ class SentencePicture {
   #hovered = null;
   /** @type {import("./model.js").Word|null} a word to focus once it is visible */
   #goal = null;
-  #drawnOnce = () => {};
+  #first = makeReady();
+  ready = this.#first.ready;
 
   /** @param {Context} context */
   constructor(context) {
@@ -60,8 +55,6 @@ class SentencePicture {
     this.colours = colours;
     this.announce = announce;
     this.shift = description.first_query ?? 0;
-    /** @type {Promise<void>} */
-    this.ready = new Promise((done) => (this.#drawnOnce = done));
     this.latest = latestOnly(lifetime);
     this.latestRow = latestOnly(lifetime);
     this.left = this.#side("query", () => this.right.focus(this.#strongestKey() ?? 0));
@@ -85,7 +78,7 @@ class SentencePicture {
     const isRunning = unitsOf(description, "word").length > SMALL && !description.query_tokens && this.shift === 0;
     this.running = isRunning ? makeRunning({ description, choose: (unit) => this.#choose("query", unit), point: (unit) => this.#choose("key", unit), announce }) : null;
     this.stage = element("div", { class: "regard-sentence-stage" }, this.left.el, element("div", { class: "regard-sentence-middle" }, this.lines), this.right.el);
-    this.map = this.#layOut(context);
+    this.#layOut(context);
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     this.#load();
   }
@@ -114,14 +107,14 @@ class SentencePicture {
     });
   }
 
-  /** @param {Context} context @returns {Drawn|null} the map beside */
+  /** @param {Context} context */
   #layOut(context) {
     const { description } = context;
     const hasMap = matrix.suits(description) && description.tokens.length <= MAPPED && !description.long;
     const beside = element("div", { class: "regard-sentence-map", hidden: !hasMap });
     const threads = element("div", { class: "regard-sentence-threads" }, this.stage, this.which?.el);
     replaced(context.el, this.said, this.meaning, this.running?.el, element("div", { class: "regard-sentence-body" }, threads, beside));
-    return hasMap ? drawMatrix({ ...context, el: beside }) : null;
+    if (hasMap) matrix.draw({ ...context, el: beside });
   }
 
   #measure() {
@@ -210,13 +203,13 @@ class SentencePicture {
         this.stage.removeAttribute("aria-busy");
         this.#show();
         this.#loadRow();
-        this.#drawnOnce();
+        this.#first.done();
         if (this.#goal) this.#focus(this.#goal);
         this.#goal = null;
       },
       (error) => {
         this.said.textContent = error.message;
-        this.#drawnOnce();
+        this.#first.done();
       },
     );
   }
@@ -245,12 +238,6 @@ class SentencePicture {
     );
   }
 
-  /** What is drawn of the words in sight. @param {import("./weights.js").Gathered} gathered */
-  #scene(gathered) {
-    const how = { ...this.#chosen(), aside: !this.state.get().sinks, apart: this.#isApart(), relative: this.#isRelative() };
-    return sceneOf(gathered, this.#units, this.#masking(), how);
-  }
-
   #show() {
     const gathered = this.#gathered;
     if (!gathered) return;
@@ -258,7 +245,8 @@ class SentencePicture {
     const units = this.#units;
     this.#hovered = pointedWord(state.get().pointed, units, gathered);
     const { query, key } = this.#chosen();
-    const scene = this.#scene(gathered);
+    const how = { aside: !state.get().sinks, apart: this.#isApart(), relative: this.#isRelative() };
+    const scene = sceneOf(gathered, units, this.#masking(), { query, key, ...how });
     const row = this.#farther && this.#farther.unit === query ? this.#farther.row : null;
     this.#showSides(scene, row);
     this.#drawLines(scene);
@@ -335,19 +323,10 @@ class SentencePicture {
     this.#show();
   }
 
-  #drawn() {
-    if (!this.#gathered) throw new Error("Nothing is drawn yet.");
-    return { gathered: this.#gathered, title: titleOf(this.state.get(), this.#measure(), this.description) };
-  }
-
-  svg() {
-    const { gathered, title } = this.#drawn();
-    const scene = this.#scene(gathered);
-    return pictureOf({ ...wordsOf(scene, gathered, this.#units, this.#chosen()), links: scene.links, heads: gathered.heads, apart: this.#isApart(), title, alone: scene.alone, colours: this.colours });
-  }
-
   table() {
-    const { gathered, title } = this.#drawn();
+    const gathered = this.#gathered;
+    if (!gathered) throw new Error("Nothing is drawn yet.");
+    const title = titleOf(this.state.get(), this.#measure(), this.description);
     const heads = gathered.heads.map((head) => numberOfHead(this.description, head));
     return tableOf(gathered, this.#units, this.#masking(), this.#chosen().query, this.#isApart() ? heads : null, title);
   }

@@ -8,11 +8,7 @@ import { byUnits } from "../../elements/words.js";
  *   exact: boolean}} Gathered  rows and columns count units; each head's weights row after row
  */
 
-/**
- * The selected heads: several, or one.
- * @param {Chosen} chosen
- * @returns {number[]}
- */
+/** The selected heads: several, or one. @param {Chosen} chosen @returns {number[]} */
 export function chosenHeads({ heads, head }) {
   return heads?.length ? heads : [head];
 }
@@ -94,10 +90,7 @@ export async function gatherRow(source, { layer, heads: chosen, query, by, keys,
   return { each, mean: meanOf(each), array: framed(data, [heads.length, keys.length]) };
 }
 
-/**
- * Total weight on sinks.
- * @param {ArrayLike<number>} row @param {Unit[]} keys
- */
+/** Total weight on sinks. @param {ArrayLike<number>} row @param {Unit[]} keys */
 export function takenBySinks(row, keys) {
   let taken = 0;
   keys.forEach((key, place) => {

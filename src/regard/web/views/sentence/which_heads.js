@@ -1,5 +1,5 @@
 /** Which heads? All heads that link two words, strongest first. */
-import { button, element, replaced } from "../../elements/elements.js";
+import { button, element, refocused, replaced } from "../../elements/elements.js";
 import { latestOnly } from "../../elements/lifetime.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { hasLayers, nameOfHead, numberOfHead, numberOfLayer } from "../../page/state.js";
@@ -8,8 +8,8 @@ import { shortened, wordElement } from "../../elements/words.js";
 const FEW = 10; // heads listed at first
 
 /**
- * @param {{source: Source, description: Description, lifetime: Lifetime,
- *   choose: (layer: number, head: number) => void}} options
+ * @typedef {{query: Unit, key: Unit, by: string, layer: number, heads: number[], shift: number}} Pair
+ * @param {{source: Source, description: Description, lifetime: Lifetime, choose: (layer: number, head: number) => void}} options
  */
 export function makeWhichHeads({ source, description, lifetime, choose }) {
   const latest = latestOnly(lifetime);
@@ -23,14 +23,12 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
   const el = element("details", { class: "regard-which", hidden: true }, element("summary", {}, heading), list, more, note);
   let all = false;
   let asked = "";
-  /** @type {{layer: number, head: number, weight: number}[]} */
+  /** @type {(HeadPlace & {weight: number})[]} */
   let found = [];
-  /** @type {any} */
+  /** @type {Pair|null} */
   let now = null;
 
-  /**
-   * @param {{query: Unit, key: Unit, by: string, layer: number, heads: number[], shift: number}|null} pair  units
-   */
+  /** @param {Pair|null} pair */
   function show(pair) {
     el.hidden = !pair;
     now = pair;
@@ -43,11 +41,8 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
     latest(
       (signal) => source.ask("heads_for", { query, key, by: pair.by }, { signal, inBackground: true }),
       ({ arrays }) => {
-        found = Array.from(arrays.weight.toFloat32(), (weight, place) => ({
-          layer: arrays.layer.data[place],
-          head: arrays.head.data[place],
-          weight,
-        }));
+        const [layers, heads] = [arrays.layer.data, arrays.head.data];
+        found = Array.from(arrays.weight.toFloat32(), (weight, at) => ({ layer: layers[at], head: heads[at], weight }));
         draw();
       },
       (error) => {
@@ -59,39 +54,31 @@ export function makeWhichHeads({ source, description, lifetime, choose }) {
 
   function draw() {
     if (!now) return;
-    const focused = list.contains(document.activeElement)
-      ? /** @type {HTMLElement} */ (document.activeElement).dataset.at
-      : undefined;
-    replaced(
-      heading,
-      "Which heads? ",
-      wordElement(now.query.text, { class: "regard-word" }, 14),
-      " → ",
-      wordElement(now.key.text, { class: "regard-word" }, 14),
-    );
-    const pair = `${shortened(now.query.text, 20)} to ${shortened(now.key.text, 20)}`;
-    replaced(
-      list,
-      (all ? found : found.slice(0, FEW)).map(({ layer, head, weight }) => {
-        const bar = element("i");
-        bar.style.transform = `scaleX(${Math.min(weight, 1).toFixed(4)})`;
-        const name = nameOfHead({ layer, head }, description);
-        const short = hasLayers(description) ? `${numberOfLayer(description, layer)} · ${numberOfHead(description, head)}` : `${numberOfHead(description, head)}`;
-        const parts = [
-          element("span", { class: "regard-which-name", text: short }),
-          element("span", { class: "regard-which-bar", "aria-hidden": "true" }, bar),
-          element("span", { class: "regard-which-number", text: printedNumber(weight, 2) }),
-        ];
-        const isShown = layer === now.layer && now.heads.includes(head);
-        const said = { "aria-label": `${name}, ${pair}: ${printedNumber(weight, 2)}`, "aria-current": isShown ? "true" : null };
-        return element("li", {}, button("", () => choose(layer, head), { class: null, "data-at": `${layer}.${head}`, ...said }, parts));
-      }),
-    );
+    const word = (/** @type {Unit} */ { text }) => wordElement(text, { class: "regard-word" }, 14);
+    replaced(heading, "Which heads? ", word(now.query), " → ", word(now.key));
+    refocused(list, "data-at", () => replaced(list, (all ? found : found.slice(0, FEW)).map(lineOf)));
     more.hidden = found.length <= FEW;
     more.textContent = all ? `Only the ${FEW} strongest` : `All ${found.length} heads`;
     const { layers, heads } = description.kept ?? {};
     note.textContent = layers || heads ? "Only heads kept in this page." : "Layer · head, by the weight on this pair.";
-    if (focused) /** @type {HTMLElement|null} */ (list.querySelector(`[data-at="${focused}"]`))?.focus();
+  }
+
+  /** @param {HeadPlace & {weight: number}} one */
+  function lineOf({ layer, head, weight }) {
+    const { query, key, layer: shown, heads } = /** @type {Pair} */ (now);
+    const number = printedNumber(weight, 2);
+    const short = `${hasLayers(description) ? `${numberOfLayer(description, layer)} · ` : ""}${numberOfHead(description, head)}`;
+    const bar = element("i", { style: { transform: `scaleX(${Math.min(weight, 1).toFixed(4)})` } });
+    const parts = [
+      element("span", { class: "regard-which-name", text: short }),
+      element("span", { class: "regard-which-bar", "aria-hidden": "true" }, bar),
+      element("span", { class: "regard-which-number", text: number }),
+    ];
+    const pair = `${shortened(query.text, 20)} to ${shortened(key.text, 20)}`;
+    const name = nameOfHead({ layer, head }, description);
+    const said = { "aria-label": `${name}, ${pair}: ${number}`, "data-at": `${layer}.${head}` };
+    const isShown = { class: null, "aria-current": layer === shown && heads.includes(head) ? "true" : null };
+    return element("li", {}, button("", () => choose(layer, head), { ...said, ...isShown }, parts));
   }
 
   return { el, show };

@@ -1,11 +1,11 @@
 /** After attention: concatenated outputs, W_O, residual, feed-forward; and the effect of silencing a head. */
 import { walkable } from "../../elements/controls.js";
-import { button, element, replaced } from "../../elements/elements.js";
+import { button, element, refocused, replaced } from "../../elements/elements.js";
 import { digitsFor, largestOf, lengthOf, printedNumber } from "../../maths/numbers.js";
 import { numberOfHead } from "../../page/state.js";
 import { concatenatedOf } from "./model.js";
 import { asWritten, isTransposed } from "./product.js";
-import { FEW, strip, vectorCell, vectorNumbers } from "./vector.js";
+import { FEW, makeOpener, strip, vectorCell, vectorNumbers } from "./vector.js";
 
 /** @type {{name: string, title: string, usual: string}[]} */
 const STAGES = [
@@ -30,8 +30,6 @@ export function makeAfter(state, again, description) {
   const number = (/** @type {number} */ head) => numberOfHead(description, head);
   /** @type {Set<number>} */
   let silenced = new Set();
-  /** @type {string|null} */
-  let open = null;
   const heads = element("div", { class: "regard-after-heads" });
   const effect = element("p", { class: "regard-quiet", role: "status" });
   const rest = element("div", { class: "regard-after-rest" });
@@ -44,33 +42,20 @@ export function makeAfter(state, again, description) {
     rest,
   );
 
-  walkable(heads, () => [.../** @type {NodeListOf<HTMLElement>} */ (heads.querySelectorAll(".regard-silence"))]);
-
-  /** @param {string} key */
-  function act(key) {
-    open = open === key ? null : key;
-    again();
-    /** @type {HTMLElement|null} */ (el.querySelector(`[data-opens="${key}"]`))?.focus();
-  }
+  const opener = makeOpener(el, again);
+  const toggles = () => [.../** @type {NodeListOf<HTMLElement>} */ (heads.querySelectorAll(".regard-silence"))];
+  walkable(heads, toggles);
 
   /** @param {After} after */
   function show(after) {
     const { outputs, head } = after;
     silenced = new Set(silencedIn(state).filter((one) => one < outputs.length));
-    const top = largestOf(outputs.flatMap((output) => Array.from(output)));
-    const digits = Math.max(2, digitsFor(outputs.flatMap((output) => Array.from(output))));
-    const focused = el.contains(document.activeElement)
-      ? /** @type {HTMLElement} */ (document.activeElement).dataset.silences
-      : undefined;
-    replaced(
-      heads,
-      outputs.map((output, place) => headBox(output, place, { top, digits, chosen: place === head })),
-    );
-    const toggles = [...heads.querySelectorAll(".regard-silence")];
-    toggles.forEach((toggle, place) => (/** @type {HTMLElement} */ (toggle).tabIndex = place ? -1 : 0));
-    if (focused !== undefined)
-      /** @type {HTMLElement|null} */ (heads.querySelector(`[data-silences="${focused}"]`))?.focus();
     const all = concatenatedOf(outputs, new Set());
+    const about = { top: largestOf(all), digits: Math.max(2, digitsFor(all)) };
+    refocused(heads, "data-silences", () => {
+      replaced(heads, outputs.map((output, place) => headBox(output, place, { ...about, chosen: place === head })));
+      toggles().forEach((toggle, place) => (toggle.tabIndex = place ? -1 : 0));
+    });
     const left = concatenatedOf(outputs, silenced);
     effect.textContent = saidOf(all, left, [...silenced].map(number), outputs.length);
     replaced(rest, stagesOf(after, silenced, isTransposed(state.get())).map(stage));
@@ -85,46 +70,26 @@ export function makeAfter(state, again, description) {
       state.set({ steps_silenced: all.length ? all.join(",") : null });
     }, { class: "regard-silence", "aria-pressed": String(off), "data-silences": String(place), "aria-label": `Silence head ${number(place)}` });
     const shown = off ? new Float64Array(output.length) : output;
-    const inside =
-      output.length <= FEW
-        ? vectorCell(shown, { name: `output of head ${number(place)}`, top, digits })
-        : strip(shown, top, "regard-strip-wide");
-    return element(
-      "div",
-      { class: `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}` },
-      element("div", { class: "regard-after-name" }, element("span", { text: `head ${number(place)}` }), toggle),
-      inside,
-    );
+    const about = { name: `output of head ${number(place)}`, top, digits };
+    const inside = output.length <= FEW ? vectorCell(shown, about) : strip(shown, top, "regard-strip-wide");
+    const kind = `regard-after-head${chosen ? " regard-after-chosen" : ""}${off ? " regard-after-off" : ""}`;
+    const name = element("span", { text: `head ${number(place)}` });
+    return element("div", { class: kind }, element("div", { class: "regard-after-name" }, name, toggle), inside);
   }
 
   /** @param {ReturnType<typeof stagesOf>[number]} stage */
   function stage({ name, title, formula, vector, note, arithmetic }) {
     const key = `after-${name}`;
-    const about = {
-      name: title,
-      top: largestOf(vector),
-      digits: Math.max(2, digitsFor(vector)),
-      open: open === key,
-      act: () => act(key),
-      key,
-    };
+    const about = { name: title, top: largestOf(vector), digits: Math.max(2, digitsFor(vector)), opens: { opener, key } };
+    const quiet = (/** @type {string} */ text) => element("span", { class: "regard-quiet", text });
+    const stale = note ? element("span", { class: "regard-after-stale", text: note }) : null;
+    const length = quiet(`length ${printedNumber(lengthOf(vector), 2)}`);
     return element(
       "div",
       { class: "regard-after-stage" },
-      element(
-        "div",
-        { class: "regard-after-title" },
-        element("strong", { text: title }),
-        element("span", { class: "regard-quiet", text: formula }),
-        note ? element("span", { class: "regard-after-stale", text: note }) : null,
-      ),
-      element(
-        "div",
-        { class: "regard-after-vector" },
-        vectorCell(vector, about),
-        element("span", { class: "regard-quiet", text: `length ${printedNumber(lengthOf(vector), 2)}` }),
-      ),
-      open === key ? vectorNumbers(vector, title, arithmetic) : null,
+      element("div", { class: "regard-after-title" }, element("strong", { text: title }), quiet(formula), stale),
+      element("div", { class: "regard-after-vector" }, vectorCell(vector, about), length),
+      opener.isOpen(key) ? vectorNumbers(vector, title, arithmetic) : null,
     );
   }
 

@@ -47,20 +47,19 @@ export function makeEditor(editable, changed, transposed) {
     const matrix = matrixAt(numbers, place);
     const names = place.name === "embedding" ? numbers.tokens : null;
     const turned = !names && transposed();
-    const rows = (turned ? transposeOf(matrix) : matrix).map((row, down) =>
-      element(
-        "tr",
-        {},
-        names ? element("th", { scope: "row" }, wordField(names, down)) : null,
-        row.map((entry, across) => {
-          const name = `${names ? names[down] : `${spoken} row ${down}`}, ${across}`;
-          return element("td", {}, entryField(entry, name, (value) => set(withEntry(numbers, place, turned ? [across, down] : [down, across], value))));
-        }),
-      ),
-    );
+    const cellOf = (/** @type {number} */ entry, /** @type {number} */ down, /** @type {number} */ across) => {
+      const name = `${names ? names[down] : `${spoken} row ${down}`}, ${across}`;
+      const at = /** @type {[number, number]} */ (turned ? [across, down] : [down, across]);
+      return element("td", {}, entryField(entry, name, (value) => set(withEntry(numbers, place, at, value))));
+    };
+    const rows = (turned ? transposeOf(matrix) : matrix).map((row, down) => {
+      const word = names ? element("th", { scope: "row" }, wordField(names, down)) : null;
+      return element("tr", {}, word, row.map((entry, across) => cellOf(entry, down, across)));
+    });
+    const letters = Math.max(3, ...matrix.flat().map((entry) => printedEntry(entry).length));
     return element(
       "div",
-      { class: "regard-matrix-edited", style: { "--regard-letters": String(Math.max(3, ...matrix.flat().map((entry) => printedEntry(entry).length))) } },
+      { class: "regard-matrix-edited", style: { "--regard-letters": String(letters) } },
       element("p", { class: "regard-subtitle", text: `${title}: ${shapeOf(matrix.length, matrix[0].length, turned)}` }),
       element("table", {}, element("tbody", {}, rows)),
     );

@@ -10,16 +10,13 @@ const FONT = "system-ui, sans-serif";
 
 /**
  * A weight of null is that of a masked key.
- * @param {{words: string[], weights: (number|null)[], output: ArrayLike<number>|null, rest: number,
- *   restCount: number}} what
- * @param {number} width
- * @param {Colours} colours
- * @param {boolean} moving
+ * @param {{words: string[], weights: (number|null)[], output: ArrayLike<number>|null, rest: number, restCount: number}} what
+ * @param {number} width @param {Colours} colours @param {boolean} moving
  */
 export function flowDiagram({ words, weights, output, rest, restCount }, width, colours, moving) {
-  const rows = words.map((word, place) => {
-    const weight = weights[place];
-    return { word: shortened(word, width < 480 ? 9 : 16), weight: weight ?? 0, number: weight === null ? "masked" : printedNumber(weight, 2) };
+  const rows = words.map((text, place) => {
+    const [weight, word] = [weights[place], shortened(text, width < 480 ? 9 : 16)];
+    return { word, weight: weight ?? 0, number: weight === null ? "masked" : printedNumber(weight, 2) };
   });
   if (restCount > 0) rows.push({ word: `${printedCount(restCount)} others`, weight: rest, number: printedNumber(rest, 2) });
   const narrow = width < 520;
@@ -30,78 +27,41 @@ export function flowDiagram({ words, weights, output, rest, restCount }, width, 
   const height = rows.length * ROW + 34;
   const middle = 26 + (rows.length * ROW) / 2;
   const total = rows.reduce((sum, { weight }) => sum + weight, 0) || 1;
-  const thick = (/** @type {number} */ weight) =>
-    Math.max(weight * Math.min(THICKEST * 1.6, rows.length * ROW * 0.5), weight > 0 ? 0.75 : 0);
-  const whole = rows.reduce((sum, { weight }) => sum + thick(weight), 0);
-  const said = rows.map(({ word, number }) => `${word} ${number}`);
-  let arrives = middle - whole / 2;
-  /** @type {SVGElement[]} */
-  const parts = [
-    label("weight", numbers, 12, "end", colours.muted, 11),
-    label("Σ weight · v", to + box / 2, 12, "middle", colours.muted, 11),
-  ];
-  rows.forEach(({ word, weight, number }, place) => {
+  const widest = Math.min(THICKEST * 1.6, rows.length * ROW * 0.5);
+  const thick = (/** @type {number} */ weight) => Math.max(weight * widest, weight > 0 ? 0.75 : 0);
+  let arrives = middle - rows.reduce((sum, { weight }) => sum + thick(weight), 0) / 2;
+  const ribbons = rows.map(({ word, weight, number }, place) => {
     const y = 26 + ROW * (place + 0.5);
     const wide = thick(weight);
-    const end = arrives + wide / 2;
+    const end = (arrives + wide / 2).toFixed(1);
     arrives += wide;
     const bend = (from + to) / 2;
-    const path = `M${from} ${y}C${bend} ${y} ${bend} ${end.toFixed(1)} ${to} ${end.toFixed(1)}`;
-    parts.push(label(word, left, y + 4, "end", weight / total < 0.005 ? colours.muted : colours.ink, 13));
-    parts.push(label(number, numbers, y + 4, "end", number === "masked" ? colours.muted : colours.ink, number === "masked" ? 11 : 12));
-    if (weight > 0)
-      parts.push(
-        drawn("path", {
-          d: path,
-          fill: "none",
-          stroke: colours.accent,
-          "stroke-opacity": 0.45,
-          "stroke-width": wide.toFixed(2),
-        }),
-      );
-    if (weight > 0.02 && moving)
-      parts.push(
-        drawn("path", {
-          d: path,
-          class: "regard-flow-moving",
-          fill: "none",
-          stroke: colours.ground,
-          "stroke-width": Math.max(1, wide * 0.18).toFixed(2),
-        }),
-      );
+    const path = { d: `M${from} ${y}C${bend} ${y} ${bend} ${end} ${to} ${end}`, fill: "none" };
+    const ribbon = { ...path, stroke: colours.accent, "stroke-opacity": 0.45, "stroke-width": wide.toFixed(2) };
+    const line = { ...path, stroke: colours.ground, "stroke-width": Math.max(1, wide * 0.18).toFixed(2) };
+    const isMasked = number === "masked";
+    return [
+      label(word, left, y + 4, "end", weight / total < 0.005 ? colours.muted : colours.ink, 13),
+      label(number, numbers, y + 4, "end", isMasked ? colours.muted : colours.ink, isMasked ? 11 : 12),
+      weight > 0 ? drawn("path", ribbon) : null,
+      weight > 0.02 && moving ? drawn("path", { ...line, class: "regard-flow-moving" }) : null,
+    ];
   });
-  parts.push(
-    drawn("rect", {
-      x: to,
-      y: middle - 24,
-      width: box - 4,
-      height: 48,
-      rx: 8,
-      fill: colours.soft,
-      stroke: colours.accent,
-    }),
-  );
-  parts.push(...sumOf(output, to, middle, box - 4, colours));
+  const said = rows.map(({ word, number }) => `${word} ${number}`).join(", ");
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
   return drawn(
     "svg",
-    {
-      viewBox: `0 0 ${width} ${height}`,
-      width,
-      height,
-      class: "regard-flow",
-      role: "img",
-      "font-family": FONT,
-      "aria-label": `Weights flow into the sum: ${said.join(", ")}`,
-    },
-    parts,
+    { ...size, class: "regard-flow", role: "img", "font-family": FONT, "aria-label": `Weights flow into the sum: ${said}` },
+    label("weight", numbers, 12, "end", colours.muted, 11),
+    label("Σ weight · v", to + box / 2, 12, "middle", colours.muted, 11),
+    ribbons,
+    drawn("rect", { x: to, y: middle - 24, width: box - 4, height: 48, rx: 8, fill: colours.soft, stroke: colours.accent }),
+    sumOf(output, to, middle, box - 4, colours),
   );
 }
 
 /**
- * @param {ArrayLike<number>|null} output
- * @param {number} left
- * @param {number} middle
- * @param {number} width
+ * @param {ArrayLike<number>|null} output @param {number} left @param {number} middle @param {number} width
  * @param {Colours} colours
  */
 function sumOf(output, left, middle, width, colours) {
@@ -119,29 +79,19 @@ function sumOf(output, left, middle, width, colours) {
   const top = largestOf(output) || 1;
   const step = (width - 16) / output.length;
   return [true, false].map((up) => {
-    const d = Array.from(output, (one, place) => {
-      const size = (Math.abs(one) / top) * 19;
-      return one > 0 === up && size > 0.1
-        ? `M${fixed(left + 8 + place * step)} ${middle}v${fixed(up ? -size : size)}h${fixed(step * 0.84)}V${middle}z`
-        : "";
-    }).join("");
-    return drawn("path", { d, fill: colours.signed(up ? 0.8 : -0.8) });
+    const bars = Array.from(output, (one, place) => {
+      const [size, x] = [(Math.abs(one) / top) * 19, (left + 8 + place * step).toFixed(2)];
+      if (one > 0 !== up || size <= 0.1) return "";
+      return `M${x} ${middle}v${(up ? -size : size).toFixed(2)}h${(step * 0.84).toFixed(2)}V${middle}z`;
+    });
+    return drawn("path", { d: bars.join(""), fill: colours.signed(up ? 0.8 : -0.8) });
   });
 }
 
 /**
- * @param {string} text
- * @param {number} x
- * @param {number} y
- * @param {string} anchor
- * @param {string} fill
+ * @param {string} text @param {number} x @param {number} y @param {string} anchor @param {string} fill
  * @param {number} size
  */
 function label(text, x, y, anchor, fill, size) {
   return drawn("text", { x, y, "text-anchor": anchor, fill, "font-size": size, text });
-}
-
-/** @param {number} number */
-function fixed(number) {
-  return number.toFixed(2);
 }

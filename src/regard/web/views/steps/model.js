@@ -24,8 +24,7 @@ export function isChanged({ divisor, temperature, mask }) {
 
 /**
  * score → scaled → capped → biased → masked → weight → weighted value → output.
- * @param {Given} given
- * @param {Changes} [changes]
+ * @param {Given} given @param {Changes} [changes]
  * @returns {Steps}
  */
 export function stepsOf(given, changes = UNCHANGED) {
@@ -83,8 +82,7 @@ export function projectedHead(numbers, head) {
 
 /**
  * The outputs of all heads concatenated; those of silenced heads are zeros.
- * @param {Vector[]} outputs
- * @param {Set<number>} silenced
+ * @param {Vector[]} outputs @param {Set<number>} silenced
  */
 export function concatenatedOf(outputs, silenced) {
   return Float64Array.from(
@@ -144,11 +142,7 @@ export function titleOfSteps(word, size, head = null) {
   return `Query ${word}${which}: d_k = ${size}, √d_k = ${printedNumber(root, Number.isInteger(root) ? 0 : 2)}`;
 }
 
-/**
- * How much a change moved weights and output.
- * @param {Steps} before
- * @param {Steps} after
- */
+/** How much a change moved weights and output. @param {Steps} before @param {Steps} after */
 export function saidOfChange(before, after) {
   const moved = totalOf(after.weight.map((one, key) => Math.abs(one - before.weight[key]))) / 2;
   const said = `${printedNumber(100 * moved, 0)} % of the weight moved`;
@@ -209,7 +203,7 @@ export function softmaxFormula({ masked, weight }, { sink }, { temperature }) {
 /**
  * The stages of the story, each with a sentence in the numbers that are shown.
  * @param {{given: Given, steps: Steps, words: string[], word: string, heading: string, own: number|null, hasOrigin: boolean,
- *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: any, made: import("./origin.js").Made, transposed?: boolean}} shown
+ *   hasAfter: boolean, hasNext: boolean, writes: boolean, rotary: import("../../maths/block.js").Rotary|null, made: import("./origin.js").Made, transposed?: boolean}} shown
  */
 export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, hasAfter, hasNext, writes, rotary, made, transposed = false }) {
   const [best] = strongest(steps.weight, 1, { skip: (key) => key === own });
@@ -233,17 +227,6 @@ export function stagesOf({ given, steps, words, word, heading, own, hasOrigin, h
     hasAfter ? { name: "after", title: "W_O, residual, feed-forward", say: () => "The outputs of all heads are concatenated, mixed by W_O, and added to x; the feed-forward network then works on each word alone." } : null,
     hasNext ? { name: "next", title: writes ? "next token" : "later layers", say: () => writes ? "After the last layer, the vector is compared with every token of the vocabulary: probabilities of what comes next." : "The later layers do the same with the new vectors." } : null,
   ].filter((stage) => stage !== null);
-}
-
-/** Words with repeated ones numbered, as Python labels them: the, cat, the:2. @param {string[]} words */
-export function numbered(words) {
-  /** @type {Map<string, number>} */
-  const seen = new Map();
-  return words.map((word) => {
-    const count = (seen.get(word) ?? 0) + 1;
-    seen.set(word, count);
-    return count === 1 ? word : `${word}:${count}`;
-  });
 }
 
 /**
@@ -286,7 +269,7 @@ export function inputTables({ words, query, heads, divisor, visible, numbers, tr
   if (heads > 1) settings.push(["heads", heads]);
   if (divisor !== null) settings.push(["divisor", divisor]);
   if (numbers) settings.push(["product", PRODUCTS[Number(transposed)]]);
-  /** @type {import("../../page/export.js").Table[]} */
+  /** @type {Table[]} */
   const found = settings.length ? [{ title: "Settings", columns: ["Setting", "value"], rows: settings }] : [];
   if (visible.includes(false))
     found.push({ title: "Mask: 1 where the query may see the key", columns: ["mask", ...words], rows: [[query, ...visible.map(Number)]] });

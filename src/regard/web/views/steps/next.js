@@ -10,9 +10,7 @@ const QUICK = 200; // milliseconds after the last change
 const SHOWN = 6; // tokens
 const NAMED = 40; // tokens that are compared with those before a change
 
-/**
- * @param {{source: Source, description: Description, lifetime: Lifetime, announce: (text: string) => void}} given
- */
+/** @param {{source: Source, description: Description, lifetime: Lifetime, announce: (text: string) => void}} given */
 export function makeNext({ source, description, lifetime, announce }) {
   const has = (/** @type {string} */ kind) => (description.has ?? []).includes(kind);
   const [latest, latestBefore] = [latestOnly(lifetime), latestOnly(lifetime)];
@@ -95,9 +93,8 @@ export function makeNext({ source, description, lifetime, announce }) {
  */
 export function likelyOf({ header, arrays }) {
   const probability = probabilities(arrays.logits.toFloat32());
-  return header.tokens
-    .slice(0, NAMED)
-    .map((/** @type {{text: string, begins: boolean}} */ token, /** @type {number} */ place) => ({ id: header.ids[place], text: nameOfToken(token), probability: probability[place] }));
+  const tokens = /** @type {{text: string, begins: boolean}[]} */ (header.tokens).slice(0, NAMED);
+  return tokens.map((token, place) => ({ id: header.ids[place], text: nameOfToken(token), probability: probability[place] }));
 }
 
 /** @param {number} share */
@@ -109,8 +106,7 @@ export function percent(share) {
 export function movedBars(moved, changedIn) {
   const top = Math.max(...moved, 1e-9);
   return moved.slice(changedIn + 1).map((share, place) => {
-    const bar = element("span", { class: "regard-next-bar" });
-    bar.style.setProperty("width", `${(100 * share) / top}%`);
+    const bar = element("span", { class: "regard-next-bar", style: { width: `${(100 * share) / top}%` } });
     return element(
       "div",
       { class: "regard-next-layer" },
@@ -127,32 +123,19 @@ export function tokenTable(before, after) {
   for (const one of (after ? (before ?? []) : []).slice(0, 3)) if (!rows.some(({ id }) => id === one.id)) rows.push({ ...one, probability: after?.find(({ id }) => id === one.id)?.probability ?? null });
   const was = (/** @type {number} */ id) => before?.find((one) => one.id === id)?.probability ?? null;
   const printed = (/** @type {number|null} */ value) => (value === null ? "less" : printedNumber(value, 3));
-  return element(
-    "table",
-    { class: "regard-table regard-next-table" },
-    element("caption", { class: "regard-unseen", text: "Probabilities of the next token" }),
-    element("thead", {}, element("tr", {}, ["Token", "Probability", after ? "before" : null].map((text) => text && element("th", { scope: "col", text, class: text === "Token" ? null : "regard-number" })), element("td"))),
-    element(
-      "tbody",
-      {},
-      rows.map(({ id, text, probability }) => {
-        const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, element("span", {}));
-        (/** @type {HTMLElement} */ (bar.firstElementChild)).style.setProperty("width", `${100 * (probability ?? 0)}%`);
-        const earlier = was(id);
-        if (after && earlier !== null) {
-          const mark = element("i", {});
-          mark.style.setProperty("inset-inline-start", `${100 * earlier}%`);
-          bar.append(mark);
-        }
-        return element(
-          "tr",
-          {},
-          element("th", { scope: "row", text }),
-          element("td", { class: "regard-number", text: printed(probability) }),
-          after ? element("td", { class: "regard-number", text: printed(earlier) }) : null,
-          element("td", {}, bar),
-        );
-      }),
-    ),
-  );
+  const cell = (/** @type {number|null} */ value) => element("td", { class: "regard-number", text: printed(value) });
+  const lines = rows.map(({ id, text, probability }) => {
+    const earlier = was(id);
+    const mark = after && earlier !== null ? element("i", { style: { "inset-inline-start": `${100 * earlier}%` } }) : null;
+    const filled = element("span", { style: { width: `${100 * (probability ?? 0)}%` } });
+    const bar = element("span", { class: "regard-steps-bar", "aria-hidden": "true" }, filled, mark);
+    const name = element("th", { scope: "row", text });
+    return element("tr", {}, name, cell(probability), after ? cell(earlier) : null, element("td", {}, bar));
+  });
+  const heading = (/** @type {string} */ text, isNumber = true) =>
+    element("th", { scope: "col", text, class: isNumber ? "regard-number" : null });
+  const headings = [heading("Token", false), heading("Probability"), after ? heading("before") : null, element("td")];
+  const caption = element("caption", { class: "regard-unseen", text: "Probabilities of the next token" });
+  const head = element("thead", {}, element("tr", {}, headings));
+  return element("table", { class: "regard-table regard-next-table" }, caption, head, element("tbody", {}, lines));
 }

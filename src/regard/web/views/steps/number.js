@@ -52,16 +52,14 @@ export function makeNumber(choose) {
     function softmaxBars(of, names, chosen) {
       const order = names.map((_, place) => place).sort((one, other) => of.weight[other] - of.weight[one]).slice(0, BARS);
       const most = Math.max(...order.map((place) => of.weight[place]), 1e-9);
-      const list = element(
+      return element(
         "div",
         { class: "regard-number-bars", role: "listbox", "aria-label": "Weights of all words" },
         order.sort((one, other) => one - other).map((place) => {
-          const bar = element("i", {});
-          bar.style.setProperty("height", `${(100 * of.weight[place]) / most}%`);
+          const bar = element("i", { style: { height: `${(100 * of.weight[place]) / most}%` } });
           return element("span", { role: "option", "aria-selected": String(place === chosen), tabindex: place === chosen ? "0" : "-1", "data-key": places[place], title: `${names[place]} ${two(of.weight[place])}`, "aria-label": `${names[place]}, ${two(of.weight[place])}` }, bar);
         }),
       );
-      return list;
     }
   }
 

@@ -1,7 +1,8 @@
 /** The numbers that the steps start from, asked of a source or typed in a small example: q, k, v, weights, the layer's matrices. */
 import { afterHeads, blockFrom, inputOf } from "../../maths/block.js";
 import { latestOnly } from "../../elements/lifetime.js";
-import { columnOf, projected, rowOf } from "../../maths/numbers.js";
+import { columnOf, projected } from "../../maths/numbers.js";
+import { rowsOf } from "../../maths/rows.js";
 import { printable } from "../../elements/words.js";
 import { UNCHANGED, isChanged, keysToShow, projectedHead, stepsOf, visibleKeys } from "./model.js";
 import { originOf, originOfNumbers } from "./origin.js";
@@ -102,14 +103,13 @@ export class StepNumbers {
   /** @param {Frame} vectors @param {number[]|null} keys @returns {Given} */
   #givenFrom({ header, arrays }, keys) {
     const { description } = this;
-    const [k, v] = [arrays.k, arrays.v].map((array) => array && { data: array.toFloat32(), shape: array.shape });
-    const count = k.shape[0];
-    const rows = (/** @type {{data: Float32Array, shape: number[]}} */ matrix) => Array.from({ length: count }, (_, row) => rowOf(matrix, row));
+    const { q, k, v } = arrays;
+    const [count, size] = k.shape;
     return {
-      query: arrays.q.toFloat32(),
-      keys: rows(k),
-      values: v ? rows(v) : null,
-      scale: header.scale ?? description.scale ?? k.shape[1] ** -0.5,
+      query: q.toFloat32(),
+      keys: rowsOf(k),
+      values: v ? rowsOf(v) : null,
+      scale: header.scale ?? description.scale ?? size ** -0.5,
       softcap: header.softcap ?? description.softcap ?? null,
       bias: arrays.bias?.toFloat32() ?? null,
       visible: arrays.visible?.data ?? (keys ? null : visibleKeys(description, this.ownKey, count)),
@@ -174,7 +174,7 @@ export class StepNumbers {
 
   #blockOutput() {
     const outputs = this.block?.arrays.outputs;
-    return outputs ? rowOf({ data: outputs.toFloat32(), shape: outputs.shape }, this.state.get().head) : null;
+    return outputs ? rowsOf(outputs)[this.state.get().head] : null;
   }
 
   /** How a vector of this head and word is computed; null where W is not known. @param {"q"|"k"|"v"} letter @param {number} place @param {Given} now */
@@ -199,8 +199,7 @@ export class StepNumbers {
     }
     const outputs = this.block?.arrays.outputs;
     if (outputs) {
-      const every = { data: outputs.toFloat32(), shape: outputs.shape };
-      const original = Array.from({ length: every.shape[0] }, (_, one) => rowOf(every, one));
+      const original = rowsOf(outputs);
       if (!isChanged(changes) || !computed.output) return [original, null];
       return [original.map((one, place) => (place === head ? computed.output : one)), original];
     }
@@ -231,9 +230,7 @@ export class StepNumbers {
 /** @param {number} layer @param {Frame} found @param {Frame} states @returns {LayerWeights} */
 function weightsOf(layer, found, states) {
   const block = blockFrom(found);
-  const { state } = states.arrays;
-  const matrix = { data: state.toFloat32(), shape: state.shape };
-  const x = Array.from({ length: state.shape[0] }, (_, token) => rowOf(matrix, token));
+  const x = rowsOf(states.arrays.state);
   return { layer, block, x, inputs: x.map((row) => inputOf(block, row)) };
 }
 

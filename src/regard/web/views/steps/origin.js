@@ -5,15 +5,16 @@ import { drawn, element, replaced } from "../../elements/elements.js";
 import { columnOf, digitsFor, largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
 import { asWritten, shapeOf } from "./product.js";
 import { linearArithmetic } from "./stages.js";
-import { vectorCell, vectorNumbers } from "./vector.js";
+import { makeOpener, vectorCell, vectorNumbers } from "./vector.js";
 
 const DIALS = 8; // pairs of RoPE that are drawn
 const CLOSE = 0.02; // of the largest number: a page holds 16 bits per number
 
 /**
  * How a vector of a head came about.
+ * @typedef {import("../../maths/block.js").Rotary} Rotary
  * @typedef {{letter: "q"|"k"|"v", x: ArrayLike<number>, input: ArrayLike<number>, isNormed: boolean, columns: ArrayLike<number>[],
- *   bias: ArrayLike<number>|null, norm: import("../../maths/block.js").Norm|null, projected: Float64Array, rotary: import("../../maths/block.js").Rotary|null, position: number,
+ *   bias: ArrayLike<number>|null, norm: import("../../maths/block.js").Norm|null, projected: Float64Array, rotary: Rotary|null, position: number,
  *   count: number, result: ArrayLike<number>, transposed?: boolean}} Origin  columns are those of W in x · W; norm is that of queries and keys
  * @typedef {{parts: {name: string, vector: ArrayLike<number>}[], isNormed: boolean}} Made  how x came about: embedding, position
  */
@@ -67,7 +68,7 @@ export function vectorArithmetic(origin, place) {
 
 /** @param {Origin} origin @param {number} place */
 function turnArithmetic(origin, place) {
-  const { rotary, projected, position, count, result } = /** @type {Origin & {rotary: import("../../maths/block.js").Rotary}} */ (origin);
+  const { rotary, projected, position, count, result } = /** @type {Origin & {rotary: Rotary}} */ (origin);
   const angles = anglesOf(position, rotary, count);
   const pair = angles.findIndex((/** @type {number} */ _, /** @type {number} */ at) => pairOf(at, rotary).includes(place));
   if (pair < 0) return projectionArithmetic(origin, place);
@@ -88,9 +89,8 @@ function turnArithmetic(origin, place) {
 export function makeOrigin(again) {
   /** @type {"q"|"k"|"v"} */
   let letter = "q";
-  /** @type {string|null} */
-  let open = null;
   const chain = element("div", { class: "regard-origin-chain", role: "listbox", "aria-label": "Vectors: choose one for its numbers" });
+  const opener = makeOpener(chain, again);
   const opened = element("div", { class: "regard-origin-opened" });
   const dials = element("div", { class: "regard-origin-dials" });
   const choice = segments(
@@ -99,33 +99,17 @@ export function makeOrigin(again) {
     letter,
     (value) => {
       letter = value;
-      open = null;
+      opener.close();
       again();
     },
   );
-  const el = element(
-    "section",
-    { class: "regard-origin", "aria-label": "From x to q, k and v", hidden: true },
-    chain,
-    dials,
-    opened,
-  );
+  const el = element("section", { class: "regard-origin", "aria-label": "From x to q, k and v", hidden: true }, chain, dials, opened);
 
   const options = () => /** @type {HTMLElement[]} */ ([...chain.querySelectorAll("[role=option]")]);
   walkable(chain, options);
   pressable(chain);
 
-  /** @param {string} key */
-  function act(key) {
-    open = open === key ? null : key;
-    again();
-    /** @type {HTMLElement|null} */ (chain.querySelector(`[data-opens="${key}"]`))?.focus();
-  }
-
-  /**
-   * @param {string} word @param {(letter: "q"|"k"|"v") => Origin|null} of
-   * @param {Made} made
-   */
+  /** @param {string} word @param {(letter: "q"|"k"|"v") => Origin|null} of @param {Made} made */
   function show(word, of, made) {
     const origin = of(letter);
     el.hidden = !origin;
@@ -146,42 +130,32 @@ export function makeOrigin(again) {
       before: `${asWritten(`× W_${name}`, transposed)} (${transposed ? "W " : ""}${shape})${bias} ${origin.norm ? "→ norm →" : "="}`,
       arithmetic: (place) => projectionArithmetic(origin, place),
     });
-    if (origin.rotary)
-      cells.push({
-        key: "turned",
-        label: letter,
-        vector: origin.result,
-        before: `turned by position ${origin.position} (RoPE) →`,
-        arithmetic: (place) => vectorArithmetic(origin, place),
-      });
-    replaced(
-      chain,
-      cells.flatMap(({ key, label, vector, before }) => [
-        before ? element("span", { class: "regard-origin-operator", text: before }) : null,
-        element(
-          "div",
-          { class: "regard-origin-cell", "data-origin": key },
-          element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` }),
-          vectorCell(vector, { name: label, top: largestOf(vector), digits: digitsFor(vector), open: open === key, act: () => act(key), key, isOption: true }),
-        ),
-      ]),
-    );
+    const turn = `turned by position ${origin.position} (RoPE) →`;
+    const turnedBy = (/** @type {number} */ place) => vectorArithmetic(origin, place);
+    if (origin.rotary) cells.push({ key: "turned", label: letter, vector: origin.result, before: turn, arithmetic: turnedBy });
+    const shown = cells.map(({ key, label, vector, before }) => {
+      const about = { name: label, top: largestOf(vector), digits: digitsFor(vector), opens: { opener, key }, isOption: true };
+      const size = element("span", { class: "regard-quiet", text: `${label} (1 × ${printedCount(vector.length)})` });
+      const cell = element("div", { class: "regard-origin-cell", "data-origin": key }, size, vectorCell(vector, about));
+      return [before ? element("span", { class: "regard-origin-operator", text: before }) : null, cell];
+    });
+    replaced(chain, shown);
     options().forEach((option, place) => (option.tabIndex = place ? -1 : 0));
-    const found = cells.find(({ key }) => key === open);
+    const found = cells.find(({ key }) => opener.isOpen(key));
     replaced(opened, found ? vectorNumbers(found.vector, found.label, found.arithmetic) : []);
-    replaced(dials, origin.rotary ? dialsOf(origin) : []);
+    replaced(dials, origin.rotary ? dialsOf(origin, origin.rotary) : []);
   }
 
   return { el, choice: choice.el, show };
 }
 
-/** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin */
-function dialsOf({ projected, result, rotary, position, count }) {
-  const angles = anglesOf(position, /** @type {import("../../maths/block.js").Rotary} */ (rotary), count);
+/** Pairs of RoPE as arrows: before (thin) and after. @param {Origin} origin @param {Rotary} rotary */
+function dialsOf({ projected, result, position, count }, rotary) {
+  const angles = anglesOf(position, rotary, count);
   const shown = Array.from({ length: Math.min(DIALS, angles.length) }, (_, at) => Math.floor((at * angles.length) / Math.min(DIALS, angles.length)));
   const [size, reach] = [52, 21];
   const parts = shown.map((pair) => {
-    const [a, b] = pairOf(pair, /** @type {import("../../maths/block.js").Rotary} */ (rotary));
+    const [a, b] = pairOf(pair, rotary);
     const tip = (/** @type {ArrayLike<number>} */ of) => {
       const long = Math.hypot(of[a], of[b]) || 1;
       return [size / 2 + (reach * of[a]) / long, size / 2 - (reach * of[b]) / long];

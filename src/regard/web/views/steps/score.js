@@ -7,8 +7,7 @@ const WRITTEN_OUT = 8; // products up to which the sum is written out
 const MOST_BARS = 512;
 
 /**
- * @param {ArrayLike<number>} query
- * @param {ArrayLike<number>} key
+ * @param {ArrayLike<number>} query @param {ArrayLike<number>} key
  * @param {{query: string, key: string, letters?: string[]}} words
  */
 export function scoreBars(query, key, words) {
@@ -17,12 +16,15 @@ export function scoreBars(query, key, words) {
   const sum = products.reduce((all, one) => all + one, 0);
   const digits = digitsFor(products);
   const said = `${words.query} · ${words.key} = Σ ${left}ᵢ · ${right}ᵢ = ${printedNumber(sum, digitsFor([sum]))}`;
-  /** @type {Element[]} */
-  const parts = [element("p", { class: "regard-subtitle", text: said })];
-  if (products.length <= WRITTEN_OUT) parts.push(writtenOut(query, key, sum));
-  parts.push(bars(products, digits, (place) => `${left}${place} · ${right}${place}`));
-  if (products.length > WRITTEN_OUT) parts.push(largest(products));
-  return element("div", { class: "regard-score" }, parts);
+  const isShort = products.length <= WRITTEN_OUT;
+  return element(
+    "div",
+    { class: "regard-score" },
+    element("p", { class: "regard-subtitle", text: said }),
+    isShort ? writtenOut(query, key, sum) : null,
+    bars(products, digits, (place) => `${left}${place} · ${right}${place}`),
+    isShort ? null : largest(products),
+  );
 }
 
 /** @param {ArrayLike<number>} query @param {ArrayLike<number>} key @param {number} sum */
@@ -31,10 +33,7 @@ function writtenOut(query, key, sum) {
   const factor = (/** @type {number} */ one, /** @type {number} */ digits) =>
     one < 0 ? `(${printedNumber(one, digits)})` : printedNumber(one, digits);
   const terms = Array.from(query, (one, place) => `${factor(one, q)}·${factor(key[place], k)}`);
-  return element("p", {
-    class: "regard-formula",
-    text: `${terms.join(" + ")} = ${printedNumber(sum, digitsFor([sum]))}`,
-  });
+  return element("p", { class: "regard-formula", text: `${terms.join(" + ")} = ${printedNumber(sum, digitsFor([sum]))}` });
 }
 
 /** @param {Float64Array} products @param {number} digits @param {(place: number) => string} named */
@@ -45,29 +44,14 @@ function bars(products, digits, named) {
   const [step, half] = [few ? 44 : 10, 46];
   const width = shown.length * step;
   const below = shown.some((one) => one < 0) ? half * 2 : half + 18;
-  const inside = shown.map((one, place) => {
-    const height = (Math.abs(one) / top) * (half - 4);
-    const x = place * step + step * 0.14;
-    const rect = drawn(
-      "rect",
-      {
-        x,
-        y: one < 0 ? half : half - height,
-        width: step * 0.72,
-        height: Math.max(height, 0.75),
-        class: one < 0 ? "regard-strip-down" : "regard-strip-up",
-      },
-      drawn("title", { text: `${named(place)} = ${printedNumber(one, Math.max(digits, 3))}` }),
-    );
-    const label = few
-      ? drawn("text", {
-          x: x + step * 0.36,
-          y: one < 0 ? half - 5 : half + 13,
-          class: "regard-score-label",
-          text: printedNumber(one, digits),
-        })
-      : null;
-    return [rect, label];
+  const parts = shown.map((one, place) => {
+    const [height, x] = [(Math.abs(one) / top) * (half - 4), place * step + step * 0.14];
+    const kind = one < 0 ? "regard-strip-down" : "regard-strip-up";
+    const size = { width: step * 0.72, height: Math.max(height, 0.75), class: kind };
+    const title = drawn("title", { text: `${named(place)} = ${printedNumber(one, Math.max(digits, 3))}` });
+    const at = { x: x + step * 0.36, y: one < 0 ? half - 5 : half + 13, class: "regard-score-label" };
+    const label = few ? drawn("text", { ...at, text: printedNumber(one, digits) }) : null;
+    return [drawn("rect", { x, y: one < 0 ? half : half - height, ...size }, title), label];
   });
   return drawn(
     "svg",
@@ -79,7 +63,7 @@ function bars(products, digits, named) {
       role: "img",
       "aria-label": `${products.length} products`,
     },
-    inside.flat().filter(Boolean),
+    parts,
     drawn("path", { d: `M0 ${half}h${width}`, class: "regard-strip-zero" }),
   );
 }

@@ -4,7 +4,7 @@ import { button, element, replaced } from "../../elements/elements.js";
 import { largestOf, printedCount, printedNumber } from "../../maths/numbers.js";
 import { strongest } from "../../maths/links.js";
 import { makeState, numberOfHead } from "../../page/state.js";
-import { printable } from "../../elements/words.js";
+import { numbered, printable } from "../../elements/words.js";
 import { makeAfter } from "./after.js";
 import { makeEditor } from "./editor.js";
 import { SMALL_EXAMPLE, exampleSource } from "./example.js";
@@ -17,7 +17,6 @@ import {
   isChanged,
   keysToShow,
   labelsOf,
-  numbered,
   outputTable,
   pickedGiven,
   pickedSteps,
@@ -61,7 +60,7 @@ function drawSteps(context) {
   const { el, description, state, lifetime } = context;
   if (description.editable) {
     const shown = new StepsPicture({ ...context, el: el.appendChild(element("div")) });
-    return { cleanUp: () => shown.cleanUp(), adjust: [shown.adjust], svg: () => shown.svg(), table: () => shown.exported(), origin: () => shown.origin() };
+    return { adjust: [shown.adjust], table: () => shown.exported(), origin: () => shown.origin() };
   }
   const root = el.closest(".regard");
   const choice = segments(
@@ -82,7 +81,7 @@ function drawSteps(context) {
     return String(state.get().steps_example ?? "") === "1";
   }
   function draw() {
-    shown?.cleanUp();
+    shown?.lifetime.end();
     choice.set(isExample());
     root?.toggleAttribute("data-example", isExample());
     const inner = element("div");
@@ -91,21 +90,27 @@ function drawSteps(context) {
     shown = new StepsPicture({ ...context, ...(isExample() ? other : {}), el: inner });
     replaced(adjust, choice.el, shown.adjust);
   }
-  lifetime.add(state.listen((now, before) => now.steps_example !== before.steps_example && draw()));
+  lifetime.add(state.listen(draw, ["steps_example"]));
   lifetime.add(() => root?.removeAttribute("data-example"));
   draw();
   const drawn = () => /** @type {StepsPicture} */ (shown);
-  return { cleanUp: () => shown?.cleanUp(), adjust: [adjust], svg: () => drawn().svg(), table: () => drawn().exported(), origin: () => drawn().origin() };
+  return { adjust: [adjust], table: () => drawn().exported(), origin: () => drawn().origin() };
 }
+
+/**
+ * whole  the steps of all keys, with the change and before it; shown: the rows of the table
+ * @typedef {import("./model.js").Steps} Steps
+ * @typedef {{given: import("./model.js").Given, steps: Steps, before: Steps, words: string[], own: number|null, heading: string,
+ *   changes: import("./model.js").Changes}} Whole
+ * @typedef {import("./table.js").Shown} Shown
+ */
 
 /** What is drawn of the steps of one text. */
 class StepsPicture {
   #isFresh = true; // whether to animate the flow
   #width = 0;
-  /** @type {any} the rows that are shown */
-  #shown = null;
-  /** @type {any} the steps of all keys */
-  #whole = null;
+  /** @type {{whole: Whole, shown: Shown}|null} */
+  #drawn = null;
 
   /** @param {Context} context */
   constructor({ el, source, description, state, colours, announce, lifetime: outer }) {
@@ -143,7 +148,7 @@ class StepsPicture {
     this.bar = element("div", { class: "regard-bar" }, this.chooser.el);
     this.#layOut();
     this.editing?.draw(state.get().head);
-    lifetime.resized(el, ({ contentRect }) => this.#resize(contentRect.width));
+    lifetime.widths(el, (width) => this.#resize(width));
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     this.#load();
   }
@@ -245,28 +250,35 @@ class StepsPicture {
     const { head } = this.state.get();
     const given = numbers.givenOf(head);
     const { changes } = whatIf;
-    const computed = stepsOf(given, changes);
-    const before = isChanged(changes) ? stepsOf(given, UNCHANGED) : computed;
-    numbers.useTruth(computed);
+    const steps = stepsOf(given, changes);
+    const before = isChanged(changes) ? stepsOf(given, UNCHANGED) : steps;
+    numbers.useTruth(steps);
     const { tokens: words, ownKey: own } = numbers;
-    this.#whole = { given, steps: computed, words, own, heading: headingOf(given, changes.divisor), changes };
-    this.#shown = this.#rowsShown(given, computed, before);
-    const { queryWord } = this.#shown;
-    this.title.textContent = titleOfSteps(printable(queryWord), given.query.length);
-    this.origins.show(printable(queryWord), (letter) => ((own ?? Infinity) >= words.length ? null : numbers.originAt(letter, /** @type {number} */ (own), given)), numbers.made);
-    this.table.show(this.#shown);
-    this.#showNumber();
-    this.#showRest(before, computed);
+    const whole = { given, steps, before, words, own, heading: headingOf(given, changes.divisor), changes };
+    const shown = this.#rowsShown(whole);
+    this.#drawn = { whole, shown };
+    const word = printable(shown.queryWord);
+    this.title.textContent = titleOfSteps(word, given.query.length);
+    const isHere = own !== null && own < words.length;
+    this.origins.show(word, (letter) => (isHere ? numbers.originAt(letter, own, given) : null), numbers.made);
+    this.table.show(shown);
+    this.#showNumber(shown, word);
+    this.#showRest(whole, shown, word);
   }
 
-  /** The rows of the table. @param {import("./model.js").Given} given @param {import("./model.js").Steps} computed @param {import("./model.js").Steps} before */
-  #rowsShown(given, computed, before) {
-    const { asked, truth, tokens: words, ownKey, queryTokens, query } = this.numbers;
-    const { changes } = this.whatIf;
+  /** The weight on all keys. @param {Steps} steps */
+  #totalOf({ weight }) {
+    const { asked, truth } = this.numbers;
+    return totalOf(asked && truth ? truth : weight);
+  }
+
+  /** @param {Whole} whole @returns {Shown} */
+  #rowsShown({ given, steps: computed, before, words, own: ownKey, heading, changes }) {
+    const { asked, queryTokens, query } = this.numbers;
     const places = asked ?? keysToShow(computed.weight, this.rows, ownKey);
     const steps = asked ? computed : pickedSteps(computed, places);
-    const shownSum = steps.weight.reduce((sum, one) => sum + one, 0);
     const own = ownKey === null ? -1 : places.indexOf(ownKey);
+    const formula = asked ? null : softmaxFormula(computed, given, changes);
     return {
       given: asked ? given : pickedGiven(given, places),
       steps,
@@ -275,62 +287,59 @@ class StepsPicture {
       words: places.map((place) => words[place]),
       own: own < 0 ? null : own,
       queryWord: queryTokens[query],
-      heading: this.#whole.heading,
-      rest: Math.max(0, totalOf(asked ? /** @type {ArrayLike<number>} */ (truth) : computed.weight) - shownSum),
+      heading,
+      rest: Math.max(0, this.#totalOf(computed) - totalOf(steps.weight)),
       restCount: words.length - places.length,
       labels: labelsOf(changes, Boolean(this.editing?.edited)),
-      logits: asked ? null : ofPlaces(softmaxFormula(computed, given, changes), places),
-      origins: (/** @type {"q"|"k"|"v"} */ letter, /** @type {number} */ row) => this.numbers.originAt(letter, letter === "q" ? (ownKey ?? query) : places[row], given),
+      logits: formula && ((row) => formula(places[row])),
+      origins: (letter, row) => this.numbers.originAt(letter, letter === "q" ? (ownKey ?? query) : places[row], given),
     };
   }
 
-  /** The weight of the chosen key, or of the strongest one. */
-  #showNumber() {
-    const { places, steps, own, given, words, queryWord, heading } = this.#shown;
-    const chosen = places.indexOf(this.state.get().key);
+  /** The weight of the chosen key, or of the strongest one. @param {Shown} shown @param {string} word */
+  #showNumber({ places, steps, own, given, words, heading }, word) {
+    const chosen = places.indexOf(this.state.get().key ?? -1);
     const sinks = new Set(this.description.sinks ?? []);
     const [best] = strongest(steps.weight, 1, { skip: (row) => row === own || sinks.has(places[row]) });
-    this.number.show({ given, steps, words, places, word: printable(queryWord), row: chosen >= 0 ? chosen : (best ?? 0), heading });
+    this.number.show({ given, steps, words, places, word, row: chosen >= 0 ? chosen : (best ?? 0), heading });
   }
 
-  /** What comes after the table. @param {import("./model.js").Steps} before @param {import("./model.js").Steps} computed */
-  #showRest(before, computed) {
-    const { numbers, whatIf, description, next, after, origins } = this;
-    const { changes } = whatIf;
+  /** What comes after the table. @param {Whole} whole @param {Shown} shown @param {string} word */
+  #showRest(whole, shown, word) {
+    const { numbers, description, next, after, origins } = this;
+    const { steps, before, words, changes } = whole;
     const { head, layer } = this.state.get();
-    const { given, words, own, heading } = this.#whole;
-    const word = printable(this.#shown.queryWord);
     this.all.hidden = Boolean(numbers.asked) || words.length <= ALL_SHOWN;
     this.all.textContent = this.rows !== SHOWN ? `Show the ${SHOWN} strongest words` : words.length <= 512 ? `Show all ${words.length} words` : "Show the 512 strongest words";
-    this.changedNote.textContent = isChanged(changes) ? saidOfChange(before, computed) : "";
+    this.changedNote.textContent = isChanged(changes) ? saidOfChange(before, steps) : "";
     this.#say(before, changes);
-    this.#showFlow(computed);
-    this.#showAfter(head, computed, changes);
+    this.#showFlow(shown, steps);
+    this.#showAfter(head, steps, changes);
     const { silenced } = after;
     next.show({ layer, head, query: numbers.query, word, silenced, changes, changed: isChanged(changes) || silenced.length > 0 });
-    this.story.set(stagesOf({ given, steps: computed, words, word, heading, own, hasOrigin: !origins.el.hidden, hasAfter: !after.el.hidden, hasNext: !next.el.hidden, writes: (description.has ?? []).includes("next"), rotary: numbers.weights?.block.rotary ?? null, made: numbers.made, transposed: numbers.transposed }));
+    const parts = { hasOrigin: !origins.el.hidden, hasAfter: !after.el.hidden, hasNext: !next.el.hidden };
+    const { made, transposed, weights } = numbers;
+    const rotary = weights?.block.rotary ?? null;
+    this.story.set(stagesOf({ ...whole, ...parts, word, writes: description.has.includes("next"), rotary, made, transposed }));
     this.#isFresh = false;
   }
 
-  /** @param {import("./model.js").Steps} computed */
-  #showFlow(computed) {
+  /** @param {Shown} shown @param {Steps} computed */
+  #showFlow({ words, steps, places, own }, computed) {
     if (this.#width < 40) return;
-    const { words, steps, places, own } = this.#shown;
-    const strong = new Set(keysToShow(steps.weight, FLOWING, own));
-    const rows = words.map((/** @type {string} */ _, /** @type {number} */ row) => row).filter((/** @type {number} */ row) => strong.has(row));
-    const weights = rows.map((/** @type {number} */ row) => (steps.visible[row] ? steps.weight[row] : null));
-    const everything = totalOf(this.numbers.asked ? /** @type {ArrayLike<number>} */ (this.numbers.truth) : computed.weight);
+    const rows = keysToShow(steps.weight, FLOWING, own);
+    const weights = rows.map((row) => (steps.visible[row] ? steps.weight[row] : null));
     const what = {
-      words: rows.map((/** @type {number} */ row) => words[row]),
+      words: rows.map((row) => words[row]),
       weights,
       output: computed.output,
-      rest: Math.max(0, everything - totalOf(weights.map(Number))),
+      rest: Math.max(0, this.#totalOf(computed) - totalOf(weights.map(Number))),
       restCount: this.numbers.tokens.length - rows.length,
     };
     replaced(this.flow, flowDiagram(what, this.#width, this.colours, this.#isFresh || places.length === 0));
   }
 
-  /** @param {number} head @param {import("./model.js").Steps} computed @param {import("./model.js").Changes} changes */
+  /** @param {number} head @param {Steps} computed @param {import("./model.js").Changes} changes */
   #showAfter(head, computed, changes) {
     const { block } = this.numbers;
     const [outputs, original] = this.numbers.outputsOf(head, computed, changes);
@@ -345,25 +354,14 @@ class StepsPicture {
     this.after.show({ outputs, original, arrays: this.editing?.edited ? {} : arrays, formulas: block?.header.formulas ?? {}, head, ...this.numbers.throughBlock() });
   }
 
-  /** Notes a difference between the weights computed here and the source's. @param {import("./model.js").Steps} before @param {import("./model.js").Changes} changes */
+  /** Notes a difference between the weights computed here and the source's. @param {Steps} before @param {import("./model.js").Changes} changes */
   #say(before, changes) {
     if (this.editing?.edited) return void (this.note.textContent = "Edited: the other views show the original example.");
     const truth = this.numbers.asked ? null : this.numbers.truth;
-    const far = truth ? largestOf(before.weight.map((/** @type {number} */ one, /** @type {number} */ key) => one - truth[key])) : 0;
+    const far = truth ? largestOf(before.weight.map((one, key) => one - truth[key])) : 0;
     const said = `The model's weights differ from these by up to ${printedNumber(far, 3)}`;
     this.note.textContent = far > AS_COMPUTED ? `${said}: its scores have a stage that is not known here.` : "";
     if (isChanged(changes)) this.announce(this.changedNote.textContent ?? "");
-  }
-
-  cleanUp() {
-    this.lifetime.end();
-  }
-
-  svg() {
-    const picture = /** @type {Element|undefined} */ (this.flow.firstElementChild?.cloneNode(true));
-    if (!picture) throw new Error("Nothing is drawn yet.");
-    for (const one of picture.querySelectorAll(".regard-flow-moving")) one.remove();
-    return new XMLSerializer().serializeToString(picture);
   }
 
   origin() {
@@ -375,14 +373,15 @@ class StepsPicture {
 
   /** The steps of all keys, with what they start from and what follows the heads, where `regard check` can compute them again. */
   exported() {
-    if (!this.#shown) throw new Error("Nothing is drawn yet.");
+    if (!this.#drawn) throw new Error("Nothing is drawn yet.");
+    const { whole, shown } = this.#drawn;
     const { description, editing, numbers: of } = this;
     const { heads } = description;
     const several = heads > 1 ? this.state.get().head : null;
     const label = numbered(of.queryTokens)[of.query];
-    const name = titleOfSteps(label, this.#shown.given.query.length, several);
-    if (of.asked) return stepsTable({ ...this.#shown, changes: UNCHANGED }, name);
-    const { given: now, changes, steps: computed, words } = this.#whole;
+    const name = titleOfSteps(label, shown.given.query.length, several);
+    if (of.asked) return stepsTable({ ...shown, changes: UNCHANGED }, name);
+    const { given: now, changes, steps: computed, words } = whole;
     const isRoot = Math.abs(now.scale * now.scale * now.query.length - 1) < 1e-5;
     const { b_q: q, b_k: k, b_v: v, b_o: o } = editing?.numbers ?? {};
     const numbers = editing && !q && !k && !v && !o ? editing.numbers : null;
@@ -393,11 +392,6 @@ class StepsPicture {
       const { through } = of.throughBlock();
       results.push(outputTable(label, outputs, through?.(concatenatedOf(outputs, new Set())).projected ?? null));
     }
-    return { ...stepsTable(this.#whole, numbers || heads === 1 ? name : titleOfSteps(label, now.query.length)), inputs, results };
+    return { ...stepsTable(whole, numbers || heads === 1 ? name : titleOfSteps(label, now.query.length)), inputs, results };
   }
-}
-
-/** A function of rows of the table, by the key of the row. @param {(key: number) => string} of @param {number[]} places */
-function ofPlaces(of, places) {
-  return (/** @type {number} */ row) => of(places[row]);
 }

@@ -18,29 +18,21 @@ function changesIn(state) {
 }
 
 /**
- * @param {State} state
- * @param {Lifetime} lifetime
- * @param {() => void} changed
+ * @typedef {{size: number, scale: number, mask: "causal"|"other"|null}} About  size: of a head
+ * @typedef {ReturnType<typeof controlsFor>} Controls
+ *
+ * @param {State} state @param {Lifetime} lifetime @param {() => void} changed
  */
 export function makeWhatIf(state, lifetime, changed) {
   const box = element("div", { class: "regard-what-if-controls" });
   const why = element("p", { class: "regard-quiet" });
   const reset = button("Reset", () => set(UNCHANGED));
-  const el = element(
-    "section",
-    { class: "regard-card regard-what-if", "aria-label": "What if" },
-    element(
-      "div",
-      { class: "regard-what-if-title" },
-      element("h2", { class: "regard-subtitle", text: "What if?" }),
-      reset,
-    ),
-    box,
-    why,
-  );
-  /** @type {any} */
+  const heading = element("h2", { class: "regard-subtitle", text: "What if?" });
+  const title = element("div", { class: "regard-what-if-title" }, heading, reset);
+  const el = element("section", { class: "regard-card regard-what-if", "aria-label": "What if" }, title, box, why);
+  /** @type {Controls|null} */
   let controls = null;
-  /** @type {{size: number, scale: number, mask: string|null}|null} */
+  /** @type {About|null} */
   let about = null;
   let disabled = false;
 
@@ -62,13 +54,11 @@ export function makeWhatIf(state, lifetime, changed) {
     controls.mask.set(changes.mask);
   }
 
-  lifetime.add(
-    state.listen((now, before) => {
-      if (!["steps_divisor", "steps_temperature", "steps_mask"].some((name) => now[name] !== before[name])) return;
-      follow();
-      changed();
-    }),
-  );
+  const change = () => {
+    follow();
+    changed();
+  };
+  lifetime.add(state.listen(change, ["steps_divisor", "steps_temperature", "steps_mask"]));
 
   return {
     el,
@@ -84,49 +74,38 @@ export function makeWhatIf(state, lifetime, changed) {
     fit(size, scale, mask) {
       if (about && about.size === size && about.scale === scale && about.mask === mask) return;
       about = { size, scale, mask };
-      const usual = 1 / scale;
-      const root = Math.abs(usual * usual - size) < 1e-6 * size;
-      const step = size <= 16 ? 0.1 : size <= 64 ? 0.25 : 0.5;
-      const named = (/** @type {number} */ value) =>
-        Math.abs(value - usual) < step * 0.51
-          ? `${root ? "√d_k = " : ""}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}`
-          : printedNumber(value, 2);
-      const options = [
-        ...(mask ? [{ value: /** @type {const} */ ("model"), text: "On", title: "The model's mask" }] : []),
-        { value: mask ? /** @type {const} */ ("none") : /** @type {const} */ ("model"), text: "Off", title: "Every key is visible" },
-        ...(mask === "causal" ? [] : [{ value: /** @type {const} */ ("causal"), text: "Causal", title: "Later words are masked" }]),
-      ];
-      controls = {
-        divisor: slider(
-          "Divide scores by",
-          { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named },
-          (value) => set({ ...changesIn(state), divisor: Math.abs(value - usual) < step * 0.51 ? null : value }),
-        ),
-        temperature: slider(
-          "Temperature",
-          {
-            least: -1,
-            most: Math.log10(WARMEST),
-            step: 0.02,
-            value: 0,
-            said: (value) => printedNumber(10 ** value, 2),
-          },
-          (value) => set({ ...changesIn(state), temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value }),
-        ),
-        mask: segments("Mask", options, "model", (value) => set({ ...changesIn(state), mask: value })),
-      };
-      replaced(
-        box,
-        controls.divisor.el,
-        controls.temperature.el,
-        element(
-          "div",
-          { class: "regard-bar-group" },
-          element("span", { text: "Mask", "aria-hidden": "true" }),
-          controls.mask.el,
-        ),
-      );
+      controls = controlsFor(about, (patch) => set({ ...changesIn(state), ...patch }));
+      const { divisor, temperature, mask: choice } = controls;
+      const label = element("span", { text: "Mask", "aria-hidden": "true" });
+      replaced(box, divisor.el, temperature.el, element("div", { class: "regard-bar-group" }, label, choice.el));
       follow();
     },
+  };
+}
+
+/**
+ * Sliders and a choice for a head.
+ * @param {About} about @param {(patch: Partial<import("./model.js").Changes>) => void} set
+ */
+function controlsFor({ size, scale, mask }, set) {
+  const usual = 1 / scale;
+  const root = Math.abs(usual * usual - size) < 1e-6 * size ? "√d_k = " : "";
+  const step = size <= 16 ? 0.1 : size <= 64 ? 0.25 : 0.5;
+  const isUsual = (/** @type {number} */ value) => Math.abs(value - usual) < step * 0.51;
+  const named = (/** @type {number} */ value) =>
+    isUsual(value) ? `${root}${printedNumber(usual, Number.isInteger(usual) ? 0 : 2)}` : printedNumber(value, 2);
+  const divisors = { least: Math.min(1, usual), most: Math.max(size, usual), step, value: usual, said: named };
+  const power = (/** @type {number} */ value) => printedNumber(10 ** value, 2);
+  const temperatures = { least: -1, most: Math.log10(WARMEST), step: 0.02, value: 0, said: power };
+  /** @type {{value: import("./model.js").Changes["mask"], text: string, title: string}[]} */
+  const masks = [
+    { value: mask ? "none" : "model", text: "Off", title: "Every key is visible" },
+    { value: "causal", text: "Causal", title: "Later words are masked" },
+  ];
+  if (mask) masks.unshift({ value: "model", text: "On", title: "The model's mask" });
+  return {
+    divisor: slider("Divide scores by", divisors, (value) => set({ divisor: isUsual(value) ? null : value })),
+    temperature: slider("Temperature", temperatures, (value) => set({ temperature: Math.abs(value) < 0.011 ? 1 : 10 ** value })),
+    mask: segments("Mask", mask === "causal" ? masks.slice(0, 2) : masks, "model", (value) => set({ mask: value })),
   };
 }

@@ -1,10 +1,10 @@
 /** The picture: words in lines, dots that pile up on them, and their movement. Dots and words keep their identity. */
+import { FLIGHT, MOST_MOVING } from "../../elements/dots.js";
 import { element, replaced } from "../../elements/elements.js";
 import { shortened, wordElement } from "../../elements/words.js";
-import { FLIGHT, makeFlight, MOVE } from "./flight.js";
+import { makeFlight, MOVE } from "./flight.js";
 import { goalsOf, pileHeight, pilesOf, trayHeight, waitingShape } from "./piles.js";
 
-const MOST_MOVING = 400; // dots; more are cross-faded, because moving 1,200 of them dropped to 5 frames a second
 const MANY = 24; // words from which letters are smaller
 const COUNT = 22; // pixels above a pile, for its number
 

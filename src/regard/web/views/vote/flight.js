@@ -1,9 +1,9 @@
 /** Dots that move from place to place: one circle per head, kept by the name of the head. */
+import { FLIGHT } from "../../elements/dots.js";
 import { drawn } from "../../elements/elements.js";
 import { nameOf } from "../../maths/votes.js";
 
 export const MOVE = 380; // milliseconds
-export const FLIGHT = "cubic-bezier(0.35, 0, 0.15, 1)";
 const STAGGER = 420; // milliseconds between the first and the last layer
 
 /**

@@ -1,8 +1,6 @@
 /** Pointer and keyboard: words and dots are two lists, each one tab stop. */
-import { walkable } from "../../elements/controls.js";
-
-const TOUCH = 22; // pixels around a tap or the pointer in which a dot is hit
-const MOUSE = 12;
+import { numberAt, walkable } from "../../elements/controls.js";
+import { MOUSE, TOUCH } from "../../elements/dots.js";
 
 /**
  * @param {ReturnType<typeof import("./draw.js").makePicture>} picture
@@ -10,16 +8,12 @@ const MOUSE = 12;
  */
 export function listens(picture, act) {
   const { el, list, circles, slider } = picture;
-  const wordOf = (/** @type {Event} */ event) => {
-    const word = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.(".regard-vote-word"));
-    return word ? Number(word.dataset.unit) : null;
-  };
   const onText = (/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest?.(".regard-vote-text, .regard-vote-strip");
 
   el.addEventListener("click", (event) => {
     const reach = /** @type {PointerEvent} */ (event).pointerType === "touch" ? TOUCH : MOUSE;
     const dot = onText(event) || !event.detail ? null : picture.dotAt(event.clientX, event.clientY, reach);
-    const word = wordOf(event);
+    const word = numberAt(event, "data-unit");
     if (dot) act.dot(dot);
     else if (word !== null) act.word(word);
   });

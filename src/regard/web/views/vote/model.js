@@ -1,14 +1,13 @@
 /** The votes as dots: who votes for which word, and what there is to draw. Pure functions. */
 import { countsOf, nameOf, voteOf } from "../../maths/votes.js";
 import { keptLayers } from "../../page/state.js";
-import { unitOf, unitsOf } from "../../elements/words.js";
+import { numbered, unitOf, unitsOf } from "../../elements/words.js";
 import { pileShape } from "./piles.js";
 
 /**
  * What the view knows of one text.
  * votes       none before they are asked for
  * before      the votes of the text before; compared: whether the two texts are compared
- * @typedef {import("../../maths/votes.js").HeadVote} HeadVote
  * @typedef {{description: Description, units: Unit[], keys: string[], votes: HeadVote[],
  *   before: {heads: Map<string, string>, counts: Map<string, number>}|null, compared: boolean}} Ballot
  * @typedef {ReturnType<typeof sceneOf>} Scene
@@ -102,10 +101,7 @@ export function placed(votes, { layers, counted, apart }) {
 
 /** How many dots are on each word. @param {Dot[]} dots @param {number} words */
 export function tallied(dots, words) {
-  return countsOf(
-    dots.filter(({ where }) => where === "word"),
-    words,
-  );
+  return countsOf(dots.filter(({ where }) => where === "word"), words);
 }
 
 /** Whether two texts are the same but for a few words, so that their votes can be compared. @param {Iterable<string>} before @param {string[]} after keys */
@@ -127,14 +123,7 @@ export function choicesOf(votes, keys) {
 
 /** Names by which words are found again in another text: "the", "the:2", whatever their case. @param {Unit[]} units @returns {string[]} */
 export function keysOf(units) {
-  /** @type {Map<string, number>} */
-  const seen = new Map();
-  return units.map(({ text }) => {
-    const folded = text.toLowerCase();
-    const count = (seen.get(folded) ?? 0) + 1;
-    seen.set(folded, count);
-    return count === 1 ? folded : `${folded}:${count}`;
-  });
+  return numbered(units.map(({ text }) => text.toLowerCase()));
 }
 
 /** Whether each word follows a space in the text; where a word is not found, it does. @param {string} text @param {Unit[]} units @returns {boolean[]} */

@@ -20,7 +20,7 @@ export function pileShape(dots, words, { width, height }) {
   return fits ?? shapes[shapes.length - 1];
 }
 
-/** Of each word, how many heads choose it first and how many next. @param {import("./model.js").HeadVote[]} votes @param {number} words */
+/** Of each word, how many heads choose it first and how many next. @param {HeadVote[]} votes @param {number} words */
 export function pilesOf(votes, words) {
   const piles = Array.from({ length: words }, () => [0, 0]);
   for (const { word, abstains } of votes) if (word !== null) piles[word][Number(abstains)] += 1;

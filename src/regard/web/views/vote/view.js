@@ -29,7 +29,6 @@ export const vote = {
 function drawVote({ el, state, announce, lifetime, services, ...context }) {
   let { source } = context;
   let ballot = ballotOf(context.description);
-  let width = 0;
   const { ready, done: drawnOnce } = makeReady();
   const latest = latestOnly(lifetime);
   const picture = makePicture(lifetime);
@@ -118,10 +117,7 @@ function drawVote({ el, state, announce, lifetime, services, ...context }) {
       }
     }),
   );
-  lifetime.resized(el, ({ contentRect }) => {
-    if (width && Math.abs(contentRect.width - width) > 1 && ballot.votes.length) show("none");
-    width = contentRect.width;
-  });
+  lifetime.widths(el, () => ballot.votes.length && show("none"));
   load("none");
   return { ready, update };
 }

@@ -55,12 +55,18 @@ export function makeBars(choose) {
 
 /** @param {import("./model.js").Bar} bar @param {number} most @param {boolean} isFirst */
 function barOf({ place, weight, unit }, most, isFirst) {
-  const bar = element("i", { style: { transform: `scaleX(${Math.min(weight / (most || 1), 1).toFixed(4)})` } });
-  return element(
-    "div",
-    { class: "regard-words-row", role: "option", "aria-selected": "false", tabindex: isFirst ? "0" : "-1", "data-place": place, "aria-label": `${shortened(unit.text, 60)}, ${printedNumber(weight, 3)}` },
-    wordElement(unit.text, { class: "regard-words-name" }, 18),
+  const number = printedNumber(weight, 3);
+  const option = { role: "option", "aria-selected": "false", tabindex: isFirst ? "0" : "-1", "data-place": place };
+  const attributes = { class: "regard-words-row", ...option, "aria-label": `${shortened(unit.text, 60)}, ${number}` };
+  return element("div", attributes, barParts(unit.text, weight / (most || 1), number));
+}
+
+/** A word, its bar, its number. @param {string} text @param {number} share @param {string} number */
+export function barParts(text, share, number) {
+  const bar = element("i", { style: { transform: `scaleX(${Math.min(share, 1).toFixed(4)})` } });
+  return [
+    wordElement(text, { class: "regard-words-name" }, 18),
     element("span", { class: "regard-words-bar", "aria-hidden": "true" }, bar),
-    element("span", { class: "regard-words-number", text: printedNumber(weight, 3) }),
-  );
+    element("span", { class: "regard-words-number", text: number }),
+  ];
 }

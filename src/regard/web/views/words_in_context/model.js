@@ -2,7 +2,7 @@
 import { strongest } from "../../maths/links.js";
 import { isMasked } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
-import { printable, shortened, unitOf } from "../../elements/words.js";
+import { printable, unitOf } from "../../elements/words.js";
 import { windowAround } from "../sentence/weights.js";
 
 /**
@@ -57,12 +57,6 @@ export function barsOf({ units, queries, word, aside }) {
 export function sortedLinks(links, by, down) {
   const name = /** @type {keyof Link} */ (by);
   return [...links].sort((one, other) => (down ? other[name] - one[name] : one[name] - other[name]) || other.weight - one.weight);
-}
-
-/** What the switch for sinks says: "Set [CLS] and [SEP] aside". @param {Unit[]} units */
-export function sinksLabel(units) {
-  const names = new Set(units.filter((unit) => unit.sink).map((unit) => shortened(unit.text, 12)));
-  return `Set ${[...names].slice(0, 3).join(" and ")} aside`;
 }
 
 /** At most POINTS numbers to draw: the maximum of each bin. @param {ArrayLike<number>} numbers */

@@ -1,16 +1,17 @@
 /** Words in context: attention given and received by a word, entropy along the text, and the strongest links. */
 import { toggle } from "../../elements/controls.js";
 import { element, replaced } from "../../elements/elements.js";
-import { latestOnly } from "../../elements/lifetime.js";
+import { latestOnly, makeReady } from "../../elements/lifetime.js";
 import { maskingOf } from "../../maths/masking.js";
 import { printedNumber } from "../../maths/numbers.js";
 import { numberOfHead, numberOfLayer } from "../../page/state.js";
 import { printable, queryUnits, unitOf, unitsOf, wordElement } from "../../elements/words.js";
+import { sinkLabel } from "../sentence/captions.js";
 import { chosenHeads, gatherRow } from "../sentence/weights.js";
 import { makeAlong } from "./along.js";
 import { makeBars, makeText } from "./draw.js";
 import { makeLinks } from "./links.js";
-import { barsOf, rowsOf, shownUnit, sinksLabel, textOf } from "./model.js";
+import { barsOf, rowsOf, shownUnit, textOf } from "./model.js";
 import { gatherAlong, gatherReceived } from "./weights.js";
 
 const LINKS = 40;
@@ -21,20 +22,9 @@ export const wordsInContext = {
   uses: ["layer", "heads", "by"],
   /** @param {Description} description */
   suits: (description) => description.layers > 0 && description.has?.includes("along"),
-  draw: drawWords,
+  /** @param {Context} context @returns {Drawn} */
+  draw: (context) => new WordsPicture(context),
 };
-
-/** @param {Context} context @returns {Drawn} */
-function drawWords(context) {
-  const shown = new WordsPicture(context);
-  return {
-    ready: shown.ready,
-    cleanUp() {},
-    adjust: [shown.sinks.el, shown.itself.el],
-    table: () => shown.table(),
-    about: "Tap a word: what it looks at, and which words look at it.",
-  };
-}
 
 class WordsPicture {
   /** @type {Unit[]} */
@@ -45,7 +35,9 @@ class WordsPicture {
   #along = null;
   /** @type {import("./model.js").AttentionOfWord|null} */
   #word = null;
-  #drawnOnce = () => {};
+  #first = makeReady();
+  ready = this.#first.ready;
+  about = "Tap a word: what it looks at, and which words look at it.";
 
   /** @param {Context} context */
   constructor({ el, source, description, state, colours, announce, lifetime }) {
@@ -55,8 +47,6 @@ class WordsPicture {
     this.announce = announce;
     this.shift = description.first_query ?? 0;
     this.apartWords = Boolean(description.query_tokens);
-    /** @type {Promise<void>} */
-    this.ready = new Promise((done) => (this.#drawnOnce = done));
     this.askAlong = latestOnly(lifetime);
     this.askWord = latestOnly(lifetime);
     this.askLinks = latestOnly(lifetime);
@@ -71,6 +61,7 @@ class WordsPicture {
     this.itself = toggle("Include words' attention to themselves", Boolean(state.get().words_itself), (on) => state.set({ words_itself: on }));
     this.sinks = toggle("Set sinks aside", !state.get().sinks, (aside) => state.set({ sinks: !aside }));
     this.sinks.el.hidden = !description.sinks?.length;
+    this.adjust = [this.sinks.el, this.itself.el];
     this.#layOut(el);
     lifetime.add(state.listen((now, before) => this.#follow(now, before)));
     this.#load();
@@ -116,7 +107,7 @@ class WordsPicture {
   #fail(error) {
     this.note.hidden = false;
     this.note.textContent = error.message;
-    this.#drawnOnce();
+    this.#first.done();
   }
 
   #load() {
@@ -171,7 +162,7 @@ class WordsPicture {
       (found) => {
         this.#word = found;
         this.#showWord();
-        this.#drawnOnce();
+        this.#first.done();
       },
       (error) => this.#fail(error),
     );
@@ -184,7 +175,7 @@ class WordsPicture {
     this.text.show(textOf({ units: this.#units, along, chosen: place, aside }), place);
     this.received.show(along.received, this.#units, place);
     this.entropy.show(along.entropy, this.#queries, unitOf(this.#queries, this.#units[place]?.first ?? null));
-    this.sinks.set(aside, sinksLabel(this.#units));
+    this.sinks.set(aside, sinkLabel(this.#units, null, null));
     this.itself.set(Boolean(this.state.get().words_itself));
   }
 
@@ -208,7 +199,7 @@ class WordsPicture {
     else this.#showWord();
   }
 
-  /** @returns {import("../../page/export.js").Table} */
+  /** @returns {Table} */
   table() {
     const { description, apartWords } = this;
     if (!this.#along) throw new Error("Nothing is drawn yet.");

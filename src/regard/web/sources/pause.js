@@ -1,13 +1,17 @@
+/** Long work that lets events in. */
+
+const EVERY = 8; // milliseconds
+
 /**
  * Long work in steps: `await pause()` between them lets messages in, every few milliseconds, and throws once the signal is
  * aborted. A timer would wait 4 ms each time.
- * @param {AbortSignal} [signal] @param {number} [every] milliseconds
+ * @param {AbortSignal} [signal]
  */
-export function pauses(signal, every = 8) {
+export function pauses(signal) {
   let since = performance.now();
   return async () => {
     signal?.throwIfAborted();
-    if (performance.now() - since < every) return;
+    if (performance.now() - since < EVERY) return;
     await messagesHandled();
     signal?.throwIfAborted();
     since = performance.now();

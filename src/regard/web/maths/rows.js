@@ -7,6 +7,12 @@ export function rowsAt(numbers, width, rows) {
   return copy;
 }
 
+/** All rows of an answer's matrix. @param {FrameArray} matrix */
+export function rowsOf({ shape, toFloat32 }) {
+  const data = toFloat32();
+  return Array.from({ length: shape[0] }, (_, row) => data.subarray(row * shape[1], (row + 1) * shape[1]));
+}
+
 /** (token, head · size) as (head, token, size), a copy. @param {Float32Array} rows @param {number} heads @param {number} size */
 export function headsFirst(rows, heads, size) {
   const count = rows.length / (heads * size);
