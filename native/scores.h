@@ -214,6 +214,7 @@ struct LanesAreKeys {
         for (int64_t i = 0; i < at.rows; ++i) {
             Real* row = scores + i * query_step;
             const int64_t place = at.sequence * s.visible.batch + at.row + i;
+            if (s.visible.first[0][place] <= at.key && s.visible.last[0][place] >= at.key + at.keys) continue;
             auto bound = [&](int32_t key) { return std::clamp<int64_t>(key - at.key, 0, at.keys); };
             // Up to two intervals, in any order: hide what is before, between and behind them.
             int64_t first[2] = {bound(s.visible.first[0][place]), 0}, last[2] = {bound(s.visible.last[0][place]), 0};
