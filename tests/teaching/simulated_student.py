@@ -2,10 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.teaching.exercises import Box, ExerciseTask, Sheet, in_digits
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]  # by step, beside what the task gives
+Mistake = Callable[[Arrays, Array], Array]  # from the steps before and the right result
 
 ORDER = (
     "positioned", "query", "key", "value", "score", "unscaled_weight", "scaled", "masked", "weight", "weighted_value",
@@ -18,8 +24,8 @@ def softmax(scores, axis=-1):
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
 
-def start(notes: dict) -> dict[str, np.ndarray]:
-    arrays = {
+def start(notes: dict[str, Any]) -> Arrays:
+    arrays: Arrays = {
         name: np.array(notes[name], float) for name in ("embeddings", "context", "positions", "mask") if name in notes
     }
     arrays |= {
@@ -36,7 +42,7 @@ def start(notes: dict) -> dict[str, np.ndarray]:
     return arrays
 
 
-def compute(step: str, a: dict[str, np.ndarray]) -> np.ndarray | None:
+def compute(step: str, a: Arrays) -> Array | None:
     """One step from the steps before it; None if there is nothing to compute."""
     x = a.get("positioned", a.get("embeddings"))
     source = a.get("context", x)
@@ -44,7 +50,7 @@ def compute(step: str, a: dict[str, np.ndarray]) -> np.ndarray | None:
         rows, name = (x if step == "query" else source), {"query": "W_q", "key": "W_k", "value": "W_v"}[step]
         return None if rows is None else rows[None] @ a.get(name, np.eye(rows.shape[1]))
     stage = a.get("masked", a.get("scaled"))
-    formulas: dict[str, Callable] = {
+    formulas: dict[str, Callable[[], Array]] = {
         "positioned": lambda: a["embeddings"] + a["positions"],
         "score": lambda: a["query"] @ a["key"].swapaxes(1, 2),
         "unscaled_weight": lambda: softmax(a["score"]),
@@ -71,7 +77,7 @@ class Slip:
     """A mistake in one step: what it gives from the steps before and the right result, and the name it should get."""
 
     step: str
-    make: Callable
+    make: Mistake
     name: str | None = None
 
 
@@ -109,7 +115,7 @@ def fill_in(task: ExerciseTask, answers: dict[Box, str]) -> Sheet:
 # Slips
 
 
-def at_one(change: Callable) -> Callable:
+def at_one(change: Callable[[Arrays, tuple[np.intp, ...], float], float]) -> Mistake:
     """A slip in a single number: the one with the largest size, as `change(arrays, place, number)` gives it."""
 
     def make(arrays, right):
@@ -141,7 +147,7 @@ def terms_of_output(a, row, head):
     return a["weight"][head, row][:, None] * a["value"][head]  # (key, component)
 
 
-def in_row(change: Callable) -> Callable:
+def in_row(change: Callable[[Array], Array]) -> Mistake:
     """A slip in the sum of every query: `change(terms)` of the weighted values, (key, component)."""
     return lambda a, right: np.array(
         [[change(terms_of_output(a, row, head)) for row in range(right.shape[1])] for head in range(right.shape[0])]

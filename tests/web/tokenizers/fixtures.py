@@ -7,6 +7,7 @@ import unicodedata
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -30,8 +31,8 @@ class Case:
 
     name: str
     tokeniser: tokens.Tokeniser
-    file: dict | None = None
-    metadata: dict | None = None
+    file: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 def of_file(name: str, engine: Tokenizer) -> Case:
@@ -39,7 +40,7 @@ def of_file(name: str, engine: Tokenizer) -> Case:
     return Case(name, tokens.of(Tokenizer.from_str(text), Path(name)), file=json.loads(text))
 
 
-def of_metadata(name: str, metadata: dict) -> Case:
+def of_metadata(name: str, metadata: dict[str, Any]) -> Case:
     kept = {key: value for key, value in metadata.items() if key.startswith("tokenizer.ggml.")}
     return Case(name, gguf_config.tokeniser(kept, Path(name)), metadata=kept)
 
@@ -201,7 +202,7 @@ def write_case(folder: Path, case: Case, lines: list[str], readable: int) -> Non
     (folder / f"{case.name}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def _reading(made: tokens.Tokeniser, text: str) -> dict:
+def _reading(made: tokens.Tokeniser, text: str) -> dict[str, object]:
     encoded, plain = made.encode(text), made.encode(text, special=False)
     words = [[word.text, word.first, word.last, word.special] for word in words_of(tokens_of(encoded), text)]
     return {
@@ -213,12 +214,12 @@ def _reading(made: tokens.Tokeniser, text: str) -> dict:
     }
 
 
-def _piece(made: tokens.Tokeniser, number: int) -> list:
+def _piece(made: tokens.Tokeniser, number: int) -> list[object]:
     token = made.token(number)
     return [token, made.number(token), *made.piece(number)]
 
 
-def _spelled(made: tokens.Tokeniser, ids: list[int]) -> dict:
+def _spelled(made: tokens.Tokeniser, ids: list[int]) -> dict[str, object]:
     # Python's spans are wrong where bytes spell a surrogate, and it raises an IndexError where such bytes are the last.
     while re.search(rb"\xed[\xa0-\xbf]", b"".join(made._bytes(made.token(number), first=False) for number in ids)):
         ids.pop()
@@ -226,6 +227,6 @@ def _spelled(made: tokens.Tokeniser, ids: list[int]) -> dict:
     return {"ids": ids, "text": text, "encoded": vars(encoded), "decoded": made.decode(ids)}
 
 
-def _beginning(made: tokens.Tokeniser, text: str, draw: random.Random) -> list:
+def _beginning(made: tokens.Tokeniser, text: str, draw: random.Random) -> list[object]:
     longest = draw.randint(16, 24)  # a single character may be that many tokens, then Python raises an IndexError
     return [text, longest, made.beginning(text, longest)]
