@@ -66,5 +66,7 @@ def as_numpy(array: Array) -> NDArray[Any]:
         return np.asarray(array)
     array = array.detach()
     if array.dtype == torch.bfloat16:
-        return array.view(torch.int16).numpy().view(BFLOAT16)
-    return array.numpy()
+        bits: NDArray[np.int16] = array.view(torch.int16).numpy()
+        return bits.view(BFLOAT16)
+    converted: NDArray[Any] = array.numpy()
+    return converted

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tokenizers
 
 from regard.layers import Encoder, FeedForward, Linear, MultiHead, RMSNorm, Rotary, Transformer
+from regard.layers.layer import Layer
 from regard.models import tokens
 from regard.models.model import Model
 
@@ -20,6 +21,7 @@ WORDS = [
     "there", "was", "king", "dog", "and", "he", "ran", "home",
 ]  # fmt: skip
 SPECIAL = {"bert": ["[UNK]", "[CLS]", "[SEP]"], "llama": ["<unk>", "<end>"]}
+AnyLayer = TypeVar("AnyLayer", bound=Layer)
 
 
 def tokeniser(kind: str) -> tokens.Tokeniser:
@@ -73,7 +75,7 @@ def _norm(width: int, seed: int) -> RMSNorm:
     return RMSNorm(np.random.default_rng(seed).uniform(0.5, 1.5, width).astype(np.float32))
 
 
-def _louder(layer: Any) -> Any:
+def _louder(layer: AnyLayer) -> AnyLayer:
     """Larger weights and biases that are not 0, so that nothing is nearly uniform."""
     rng = np.random.default_rng(1)
     return layer.map(lambda array: np.asarray(array * 2.5 + rng.normal(size=array.shape) * 0.05, np.float32))

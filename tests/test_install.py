@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what `REGARD_NATIVE=off pip install .` puts into site-packages; no compiler is on the path."""
     folder = tmp_path_factory.mktemp("wheel")
     finished = subprocess.run(

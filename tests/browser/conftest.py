@@ -334,7 +334,8 @@ def exported() -> Callable[[Page, str], str]:
     def save(page: Page, name: str) -> str:
         with page.expect_download() as waiting:
             save_as(page, name)
-        return waiting.value.path().read_text(encoding="utf-8")
+        text: str = waiting.value.path().read_text(encoding="utf-8")
+        return text
 
     return save
 

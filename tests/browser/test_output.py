@@ -31,7 +31,8 @@ def numbers(page: Page) -> list[float]:
 
 
 def tokens(page: Page) -> list[str]:
-    return page.locator("bdi.regard-output-token").all_text_contents()
+    texts: list[str] = page.locator("bdi.regard-output-token").all_text_contents()
+    return texts
 
 
 def expected(development: Any, query: int, **how: Any) -> tuple[list[str], Any]:

@@ -40,7 +40,8 @@ def opened(new_page: Callable[..., Page], path: Path, **how: Any) -> Page:
 
 
 def pressed(page: Page) -> list[str]:
-    return page.locator("[aria-label='Head known for'] [aria-pressed=true]").all_inner_texts()
+    labels: list[str] = page.locator("[aria-label='Head known for'] [aria-pressed=true]").all_inner_texts()
+    return labels
 
 
 def test_a_question_chooses_the_link_that_can_answer_it_and_gives_its_score(

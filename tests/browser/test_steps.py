@@ -353,7 +353,8 @@ def opened_numbers(page: Page, within: str) -> list[float]:
 
 
 def labels_of_origin(page: Page) -> list[str]:
-    return page.locator(".regard-origin-cell > .regard-quiet").all_text_contents()
+    labels: list[str] = page.locator(".regard-origin-cell > .regard-quiet").all_text_contents()
+    return labels
 
 
 def test_the_norm_of_queries_is_part_of_the_product(show: Show, settle: Any, development: Any) -> None:

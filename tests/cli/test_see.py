@@ -7,7 +7,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from regard.cli.app import app
 
@@ -17,7 +17,7 @@ KIDS = "The kids were scared of the lions, so they left right away."
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def call(*arguments: str, typed: str | bytes | None = None, width: int = 80, command: str = "see"):
+def call(*arguments: str, typed: str | bytes | None = None, width: int = 80, command: str = "see") -> Result:
     runner = CliRunner(env={"COLUMNS": str(width)})
     return runner.invoke(app, [command, *arguments], input=typed, catch_exceptions=False)
 

@@ -67,7 +67,8 @@ def units_apart(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.int64]:
         bits = array.view(np.uint16).astype(np.int64)
         return np.where(bits & 0x8000, -(bits & 0x7FFF), bits)
 
-    return np.abs(place(one) - place(other))
+    apart: NDArray[np.int64] = np.abs(place(one) - place(other))
+    return apart
 
 
 @pytest.mark.parametrize("engine", ENGINES)

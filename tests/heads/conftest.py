@@ -31,7 +31,8 @@ def tiny_llama(folder: Path) -> Tiny:
 @pytest.fixture(scope="session", params=[tiny_bert, tiny_llama], ids=["bert", "llama"])
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """A BERT and a Llama with grouped keys, of unequal sizes."""
-    return request.param(tmp_path_factory.mktemp("tiny"))
+    made: Tiny = request.param(tmp_path_factory.mktemp("tiny"))
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def both(request, tmp_path_factory) -> tuple[Model, Pretrained]:
 
 
 @pytest.fixture(params=["own", "transformers"])
-def reader(request, both) -> Reader:
+def reader(request, both: tuple[Model, Pretrained]) -> Reader:
     return both[request.param == "transformers"]
 
 

@@ -32,7 +32,7 @@ def test_a_wheel_that_needs_more_than_its_tag_promises_is_refused(wheels, tag, f
     assert wheels.fits(audit, tag) == right
 
 
-def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, tmp_path, monkeypatch):
+def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, tmp_path: Path, monkeypatch):
     out = tmp_path / "dist"
     built: list[int] = []
     sources = "first"
@@ -57,7 +57,7 @@ def test_a_wheel_is_built_again_only_when_sources_change_or_it_is_gone(wheels, t
     assert run() == 3
 
 
-def test_a_wheel_of_sources_that_change_meanwhile_is_not_kept(wheels, tmp_path, monkeypatch):
+def test_a_wheel_of_sources_that_change_meanwhile_is_not_kept(wheels, tmp_path: Path, monkeypatch):
     digests = iter(["before", "after"])
     monkeypatch.setattr(wheels, "digest_sources", lambda: next(digests))
     wheel = tmp_path / "regard.whl"

@@ -36,12 +36,14 @@ HARD = (
 
 
 def cat_sat() -> Trace:
-    return Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT, words=["The", "cat", "sat"])
+    trace: Trace = Attention(CAT_SAT, CAT_SAT).explain(CAT_SAT, words=["The", "cat", "sat"])
+    return trace
 
 
 def drawn(words: list[str] | tuple[str, ...], heads: int = 2, size: int = 7, masked: bool = False) -> Trace:
     q, k, v = np.random.default_rng(len(words)).normal(size=(3, heads, len(words), size)) * 2
-    return Attention(q, k, mask=causal() if masked else None).explain(v, words=list(words))
+    trace: Trace = Attention(q, k, mask=causal() if masked else None).explain(v, words=list(words))
+    return trace
 
 
 def hard_table() -> Table:

@@ -54,7 +54,8 @@ class Case:
     @property
     def group(self) -> int:
         """Query heads to a key head."""
-        return self.queries.shape[1] // self.keys.shape[1]
+        group: int = self.queries.shape[1] // self.keys.shape[1]
+        return group
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .truth import PRECISION, SMALLEST, Near, Truth, finite, rounded, turned
+from .truth import PRECISION, SMALLEST, Near, Truth, finite, rounded, row_sum, turned
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,17 @@ class GradientTruth:
 
     @cached_property
     def weighted(self) -> Array:
-        return (self.truth.weights * self.to_weights).sum(axis=-1, keepdims=True)
+        return row_sum(self.truth.weights * self.to_weights)
 
     @cached_property
     def weighted_in_all(self) -> Array:
-        return (self.truth.weights * self.to_weights_in_all).sum(axis=-1, keepdims=True)
+        return row_sum(self.truth.weights * self.to_weights_in_all)
 
     @cached_property
     def share_error(self) -> Array:
         """The factor in the formula above, (batch, head, query, 1)."""
         case, truth = self.truth.case, self.truth
-        terms = case.values.shape[3] + case.keys.shape[2] + 16
+        terms: int = case.values.shape[3] + case.keys.shape[2] + 16
         return (2 * truth.rho + terms * truth.u + 2.0 ** -PRECISION[truth.kind])[..., None]
 
     @cached_property
@@ -66,7 +65,7 @@ class GradientTruth:
     @cached_property
     def output_lost(self) -> Array:
         """What Σ W ∘ d loses where numbers of the output are as small as the type's smallest."""
-        return np.abs(self.flow).sum(axis=-1, keepdims=True) * SMALLEST[self.truth.kind]
+        return row_sum(np.abs(self.flow)) * SMALLEST[self.truth.kind]
 
     @cached_property
     def slope(self) -> Array:
@@ -109,7 +108,8 @@ class GradientTruth:
     def row_terms(self) -> float:
         """For sums over all queries that share a key."""
         case = self.truth.case
-        return (case.queries.shape[2] * case.group + 8) * self.truth.u
+        queries: int = case.queries.shape[2]
+        return (queries * case.group + 8) * self.truth.u
 
     def _for_key_heads(self, expected: Array, bound: Array) -> Near:
         truth = self.truth

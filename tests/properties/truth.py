@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from .cases import Case
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 
 PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of the significand
 SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
@@ -99,13 +99,14 @@ class Truth:
         length = np.sqrt((vectors**2).sum(axis=-1, keepdims=True))
         return vectors / np.where(length == 0, 1, length)
 
-    def for_each_head(self, array: Array) -> Array:
+    def for_each_head(self, array: NDArray[Any]) -> Array:
         return np.repeat(array.astype(np.float64), self.case.group, axis=1)
 
     def for_each_key_head(self, array: Array) -> Array:
         """Summed over the query heads that share a key head."""
         batch, heads, *rest = array.shape
-        return array.reshape(batch, heads // self.case.group, self.case.group, *rest).sum(axis=2)
+        summed: Array = array.reshape(batch, heads // self.case.group, self.case.group, *rest).sum(axis=2)
+        return summed
 
     # Scores
 
@@ -127,7 +128,7 @@ class Truth:
         return self.capped + self.case.dense_bias
 
     @cached_property
-    def seen(self) -> Array:
+    def seen(self) -> NDArray[np.bool]:
         return self.case.seen & ~np.isneginf(self.biased)
 
     @cached_property
@@ -141,9 +142,10 @@ class Truth:
         product = abs(self.case.scale) * (np.abs(self.queries) @ turned(np.abs(self.keys)))
         largest = np.where(self.seen, np.abs(self.capped) + np.abs(finite(self.case.dense_bias)), 0)
         largest = largest.max(axis=-1, initial=0) + np.abs(finite(self.logsumexp))
-        return self.u * (
+        error: Array = self.u * (
             (size + 8) * product + 8 * (self.case.softcap or 0) + (8 + keys / 32) * (largest + 1)[..., None]
         )
+        return error
 
     def stage(self, name: str) -> Near:
         """One stage of the matrix before the weights."""
@@ -161,9 +163,8 @@ class Truth:
         peak = np.maximum(self.masked.max(axis=-1), self.sink_logits)
         level = finite(peak)
         with np.errstate(divide="ignore"):
-            return level + np.log(
-                np.exp(self.masked - level[..., None]).sum(axis=-1) + np.exp(self.sink_logits - level)
-            )
+            logs: Array = np.log(np.exp(self.masked - level[..., None]).sum(axis=-1) + np.exp(self.sink_logits - level))
+        return level + logs
 
     @cached_property
     def sink_logits(self) -> Array:
@@ -177,11 +178,13 @@ class Truth:
 
     @cached_property
     def row_error(self) -> Array:
-        return np.where(self.seen, self.score_error, 0).max(axis=-1, initial=0)
+        largest: Array = np.where(self.seen, self.score_error, 0).max(axis=-1, initial=0)
+        return largest
 
     @cached_property
     def rho(self) -> Array:
-        return np.expm1(2 * self.row_error + (self.case.keys.shape[2] + 32) * self.u)
+        rho: Array = np.expm1(2 * self.row_error + (self.case.keys.shape[2] + 32) * self.u)
+        return rho
 
     @cached_property
     def weight_error(self) -> Array:
@@ -214,7 +217,7 @@ class Truth:
                 return self.dot(self.case.distances)
         raise AssertionError(name)
 
-    def dot(self, factors: Array) -> Near:
+    def dot(self, factors: NDArray[Any]) -> Near:
         """Σ weight · factor over the keys, the factors not negative and not rounded."""
         terms = self.case.keys.shape[2] + 8
         bound = (self.weight_error + terms * self.u * self.weights) * factors
@@ -227,7 +230,7 @@ class Truth:
         error = self.weight_error + terms * self.u * self.weights
         return rounded(self.weights @ self.values, error @ np.abs(self.values), self.kind)
 
-    def backflow(self, rows: Array) -> Near:
+    def backflow(self, rows: NDArray[Any]) -> Near:
         rows = rows.astype(np.float64)
         terms = self.case.queries.shape[2] + 8
         error = turned(self.weight_error + terms * self.u * self.weights)
@@ -238,7 +241,7 @@ class Truth:
         error = self.weight_error + terms * self.u * self.weights
         return rounded(self.weights.sum(axis=2), error.sum(axis=2), self.computing)
 
-    def pooled(self, row_edges: Array, column_edges: Array, pool: str) -> Near:
+    def pooled(self, row_edges: NDArray[np.intp], column_edges: NDArray[np.intp], pool: str) -> Near:
         """Cells of the weights: each is the sum, or the largest, of a block."""
         add = np.maximum if pool == "max" else np.add
         rows, columns = (slice(edges[0], edges[-1]) for edges in (row_edges, column_edges))
@@ -258,6 +261,12 @@ class Truth:
 
 def turned(matrix: Array) -> Array:
     return matrix.swapaxes(-1, -2)
+
+
+def row_sum(matrix: Array) -> Array:
+    """Over the last axis, which stays, of length 1."""
+    summed: Array = matrix.sum(axis=-1, keepdims=True)
+    return summed
 
 
 def finite(array: Any) -> Array:

@@ -36,7 +36,7 @@ class Markup(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
     assert site.write(out, regard.model("minilm")) == out / "index.html"
     return out

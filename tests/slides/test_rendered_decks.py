@@ -17,6 +17,7 @@ from regard.teaching.traced_attention import traced
 
 TEXT = "The kids were scared of the lions, so they left right away."
 SIZES = ((1280, 720), (1920, 1080))
+Rectangle = tuple[float, float, float, float]  # left, top, right, bottom
 LIVE = ["matrices", "purpose", "table", "matrix-form", "positions"]
 
 
@@ -143,7 +144,7 @@ def boxes_of(slide):
         yield shape.name, (left, top, left + width, top + height)
 
 
-def overlaps(one, other) -> bool:
+def overlaps(one: Rectangle, other: Rectangle) -> bool:
     return min(one[2], other[2]) - max(one[0], other[0]) > 0.5 and min(one[3], other[3]) - max(one[1], other[1]) > 0.5
 
 
@@ -222,7 +223,7 @@ def test_no_words_of_the_pdf_overlap_and_all_its_tables_are_there(tmp_path):
     assert faults == {}
 
 
-def words_of_pdf(path) -> list[list[tuple[str, tuple[float, float, float, float]]]]:
+def words_of_pdf(path) -> list[list[tuple[str, Rectangle]]]:
     """For each page its words with their boxes: left, top, right, bottom."""
     text = subprocess.run(["pdftotext", "-bbox", str(path), "-"], check=True, capture_output=True, text=True).stdout
     return [
@@ -236,7 +237,7 @@ def words_of_pdf(path) -> list[list[tuple[str, tuple[float, float, float, float]
     ]
 
 
-def collide(one, other) -> bool:
+def collide(one: Rectangle, other: Rectangle) -> bool:
     """Whether two words cover each other by more than the corners that fonts give their boxes."""
     wide = min(one[2], other[2]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[1], other[1])
