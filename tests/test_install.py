@@ -81,7 +81,9 @@ def test_documented_extras_are_those_of_the_package():
 
 def test_reference_engine_computes_where_nothing_was_compiled(installed):
     """-S leaves out the installed Regard; the rest of site-packages is looked up by path."""
-    numpy_home = Path(__import__("numpy").__file__).parents[1]
+    import numpy
+
+    numpy_home = Path(numpy.__file__).parents[1]
     finished = subprocess.run(
         [sys.executable, "-S", "-m", "regard", "engine"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), str(numpy_home)]), "PYTHONUTF8": "1"},

@@ -88,4 +88,5 @@ def test_a_reading_from_a_file_is_an_unverified_source(tmp_path):
     assert loaded.pairs().source == "small (unverified): “The cat sat”"
     expected = "small (unverified), layer 1, head 0: “The cat sat”"
     assert loaded.table("cat", layer=1, head=0).source == loaded.explain(layer=1).table("cat").source == expected
-    assert "unverified" in loaded.explain(layer=1).note
+    note = loaded.explain(layer=1).note
+    assert note is not None and "unverified" in note

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from regard.cli.app import app
 
@@ -39,8 +41,9 @@ def test_python_runs(page, tmp_path, monkeypatch):
 def test_commands_exist(page):
     """Every `make x` is a target of the Makefile, every `regard x` a command."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
-    commands |= {group.name or group.typer_instance.info.name for group in app.registered_groups}
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    commands = set(group.commands)
     text = page.read_text(encoding="utf-8")
     shell = "\n".join([*blocks(text, "sh"), *re.findall(r"`([^`\n]+)`", text)])
     assert set(re.findall(r"^make ([a-z-]+)", shell, flags=re.MULTILINE)) <= targets

@@ -112,7 +112,7 @@ def test_where_there_is_nothing_the_result_is_empty_or_zero(engine: str, case: s
     shapes = [(batch, head, key), (batch, head, key, value_size), (batch, head, query, key), (batch, head, 0, key)]
     shapes += [(batch, head, query, 2), (batch, head, 2, 2)]
     assert tuple(output.shape) == tuple(attended.output.shape) == (batch, head, query, value_size)
-    assert tuple(attended.entropy.shape) == (batch, head, query)
+    assert attended.entropy is not None and tuple(attended.entropy.shape) == (batch, head, query)
     assert [tuple(array.shape) for array in found] == shapes[: len(found)]
     if not query:
         assert_array_equal(as_numpy(found[0]), np.zeros((batch, head, key)))
@@ -273,5 +273,6 @@ def test_misaligned_empty_arrays_are_empty_arrays(engine: str, dtype: Any) -> No
         assert no_batch.pooled((2, 2)).shape == (0, 1, 2, 2)
         A = regard.Attention(ones, ones)
         assert (A @ record_field((1, 1, 3, 0), dtype)).shape == (1, 1, 3, 0)
-        assert A.attend(record_field((1, 1, 3, 0), dtype), ("entropy",)).entropy.shape == (1, 1, 3)
+        entropy = A.attend(record_field((1, 1, 3, 0), dtype), ("entropy",)).entropy
+        assert entropy is not None and entropy.shape == (1, 1, 3)
         assert (A.mT @ record_field((1, 1, 3, 0), dtype)).shape == (1, 1, 3, 0)

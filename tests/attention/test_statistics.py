@@ -58,6 +58,7 @@ def test_equal_scores_go_to_the_lower_key() -> None:
 def test_more_strongest_keys_than_there_are_means_all_of_them(draw: Draw, k: int) -> None:
     A = regard.Attention(draw(2, 3), draw(4, 3), mask=regard.causal(), offset=0)
     for strongest in (A.top(k), A.attend(draw(4, 1), top=k).top):
+        assert strongest is not None
         assert_array_equal(strongest.index, A.top(4).index)
         assert strongest.index.tolist()[0] == [0, -1, -1, -1]
         assert not strongest.weight[0, 1:].any()

@@ -36,7 +36,8 @@ def check(circuit: InductionCircuit) -> None:
     assert circuit.right >= 0.95
     for changed in (PATCHED, AT_TOKEN, SILENCED, "induction heads patched", "induction heads silenced"):
         assert right[changed] <= 0.25, changed
-        assert circuit.groups[changed].difference.high < -1
+        high = circuit.groups[changed].difference.high
+        assert high is not None and high < -1
     assert right[ELSEWHERE] >= 0.9  # the same heads at all other tokens
     assert circuit.restored >= 0.9  # in corrupted texts, with these heads of the whole ones
 

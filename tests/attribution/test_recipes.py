@@ -72,9 +72,10 @@ def test_some_heads_are_chosen_by_estimate_and_as_many_at_random(monkeypatch: py
     monkeypatch.setitem(recipes.QUESTIONS, "planted", question)
     study, whole = (answer_question(writer(), "planted", 3, heads=heads) for heads in (6, None))
     assert len(study.heads) == 6 and len(study.chosen_at_random) == 3
-    assert whole.estimate is not None
+    estimate = whole.estimate
+    assert estimate is not None
     estimated = set(study.heads) - set(study.chosen_at_random)
-    largest = sorted(whole.heads, key=lambda head: -abs(whole.estimate[head]))[:3]
+    largest = sorted(whole.heads, key=lambda head: -abs(estimate[head]))[:3]
     assert estimated == set(largest)
     assert np.isnan(study.effects).sum() == 6
     for head in study.heads:

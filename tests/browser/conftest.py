@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,8 @@ from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect
 from regard.viewer import bundle, page
 from regard.viewer.queries import Answers
 from regard.viewer.widget import Conversation
+
+from ..modules import module_of
 
 HOSTS = ("served", "file", "blob")
 # Every view is drawn on all hosts by test_hosts.py. The tests of one view run on the page that computes by itself;
@@ -124,13 +124,7 @@ COUNTING = """
 
 def _development() -> Any:
     """The server and the subjects of development.py, which is a script beside this file."""
-    path = Path(__file__).with_name("development.py")
-    spec = spec_from_file_location("viewer_development", path)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return module_of(Path(__file__).with_name("development.py"), "viewer_development")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from regard.viewer import page as pages
 
 from ..models.checkpoints import transformers, write
 from ..models.test_llama import SMALL
+from ..patterns import search
 from .conftest import open_adjust, open_view
 
 KIDS = "The kids were scared of the lions, so they left right away."
@@ -68,7 +69,7 @@ def test_one_file_reads_another_text_offline_as_python_does(minilm, tmp_path, ne
     settle(page)
     open_view(page, "Map")
     settle(page)
-    layer, head = (int(part) for part in re.search(r"layer=(\d+)&head=(\d+)", page.url).groups())
+    layer, head = (int(part) for part in search(r"layer=(\d+)&head=(\d+)", page.url).groups())
     rows = list(csv.reader(io.StringIO(exported(page, "CSV"))))
     weights = np.array([[float(cell) for cell in row[1:-1]] for row in rows[1:]])  # the last column is the source
     expected = numpy_of(minilm.read(OTHER).attention(layer).dense())[head]

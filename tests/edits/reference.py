@@ -3,7 +3,6 @@
 Nothing of Regard is used here. Layers are found by the first number in a module's name, stacks by the names of modules.
 """
 
-import re
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+from ..patterns import search
 
 NAME = "dense_with_edits"
 Change = Callable[
@@ -22,7 +23,7 @@ CURRENT: dict[str, Any] = {"change": None, "names": {}}
 def attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **options: Any) -> Any:
     """Softmax attention with all weights; `change` sees and alters queries, keys, values, allowed edges, outputs."""
     name = CURRENT["names"][id(module)]
-    layer = int(re.search(r"\d+", name)[0])
+    layer = int(search(r"\d+", name)[0])
     group = query.shape[1] // key.shape[1]
     parts = {
         "queries": query.clone(), "keys": key.repeat_interleave(group, 1), "values": value.repeat_interleave(group, 1),

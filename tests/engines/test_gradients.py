@@ -139,6 +139,7 @@ def test_statistics_of_strips_have_the_same_gradients(monkeypatch: pytest.Monkey
 
     def gradients() -> Any:
         found = regard.Attention(queries, keys, mask=MASK, offset=3).attend(values, ("entropy", "distance"), top=2)
+        assert found.entropy is not None and found.distance is not None and found.top is not None
         total = found.output.sum() + found.entropy.sum() + found.distance.sum() + found.top.weight.sum()
         return torch.autograd.grad(total, (queries, keys, values))
 

@@ -119,6 +119,7 @@ def check_narrow_type(engine: Any, draw: Any, dtype: Any) -> dict[str, Any]:
     values, flow = (torch.from_numpy(draw(*shape)).to(dtype) for shape in shapes)
     found = everything(engine, replace(tensors, **narrow), values, flow)
     exact = {name: array.double().numpy() for name, array in narrow.items()}
+    assert tensors.relative is not None
     exact |= {"relative": tensors.relative.double().numpy(), "offset": np.asarray(tensors.offset)}
     expected = everything(generic, replace(tensors, **exact), values.double().numpy(), flow.double().numpy())
     for name, array in expected.items():

@@ -71,12 +71,15 @@ def test_the_estimate_is_the_derivative_of_the_loss_by_the_heads_gate(tmp_path):
     model = tiny_llama(tmp_path).open()
     ablation = Ablation.of(model, documents_of(model, TEXTS))
     estimates = ablation.estimates()
+    assert estimates is not None
     step = 0.02
     for layer, head in [(0, 0), (1, 5), (2, 3)]:
         losses = []
         for sign in (-1, 1):
             changed = model.edited(scale((layer, head), factor=1 + sign * step))
-            losses.append(Ablation.of(changed, ablation.documents).loss)
+            loss = Ablation.of(changed, ablation.documents).loss
+            assert loss is not None
+            losses.append(loss)
         slope = (losses[1] - losses[0]) / (2 * step)
         assert estimates[layer, head] == pytest.approx(-slope, abs=2e-4, rel=0.02)
 

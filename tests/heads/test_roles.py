@@ -63,9 +63,11 @@ def test_another_model_never_gets_the_labels_of_minilm(minilm, tiny):
 
 def test_a_head_is_found_by_what_people_ask():
     found = known("minilm")
-    assert found.head_for("who does what").relation == "object"
-    assert found.head_for("Whose").group == "whose"
-    assert found.head_for("object")[3:5] == (2, 0)
+    assert found is not None
+    of_clause, of_owner, of_object = (found.head_for(name) for name in ("who does what", "Whose", "object"))
+    assert of_clause is not None and of_clause.relation == "object"
+    assert of_owner is not None and of_owner.group == "whose"
+    assert of_object is not None and of_object[3:5] == (2, 0)
     assert found.head_for("what refers to what") is None
     assert "No head of minilm does this" in found.nothing_for("what refers to what")
     with pytest.raises(OptionError, match="Ask for who does what, whose, where"):
@@ -79,6 +81,7 @@ def test_a_head_is_found_by_what_people_ask():
 )  # fmt: skip
 def test_other_names_mean_the_same_head(name, same):
     known = roles.known("smollm2")
+    assert known is not None
     assert known.head_for(name) == known.head_for(same) is not None
 
 

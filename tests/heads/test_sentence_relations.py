@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.heads.roles import known
+from regard.heads.roles import KnownHeads, known
 from regard.heads.sentence_relations import (
     EXAMPLES,
     POSSIBLE,
@@ -16,6 +16,7 @@ from regard.heads.sentence_relations import (
 )  # fmt: skip
 from regard.heads.treebank_relations import NAMED
 from regard.models.model import model
+from regard.reading import Reading
 
 KIDS = "The kids were scared of the lions, so they left right away."
 
@@ -30,11 +31,17 @@ def reader(request):
     return model(request.param)
 
 
+def known_heads(reading: Reading) -> KnownHeads:
+    heads = known(reading)
+    assert heads is not None
+    return heads
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_of_each_question_has_an_answer(reader, name):
     reading = reader.read(EXAMPLES[name])
     sentence = TaggedSentence.of(reading)
-    found = answers(known(reading), name, sentence)
+    found = answers(known_heads(reading), name, sentence)
     assert found and found[0].link.weight >= 0.1
     for link, role in found:
         relation, direction = ("pronoun", "to head") if role is None else (role.relation, role.direction)
@@ -45,17 +52,19 @@ def test_the_example_of_each_question_has_an_answer(reader, name):
 
 def test_the_head_that_links_they_to_kids_is_not_called_verb_to_object(minilm):
     reading = minilm.read(KIDS)
-    sentence = TaggedSentence.of(reading)
+    sentence, of_model = TaggedSentence.of(reading), known_heads(reading)
     they = reading.labels.index("they")
     link = sentence.link(3, 1, they)
-    assert said_of_link(known(reading), sentence, link) == "they → kids 0.81 here"
+    assert link is not None
+    assert said_of_link(of_model, sentence, link) == "they → kids 0.81 here"
     link = sentence.link(2, 8, they)
-    assert said_of_link(known(reading), sentence, link) == "they → left 0.60 here, which can be subject → verb"
+    assert link is not None
+    assert said_of_link(of_model, sentence, link) == "they → left 0.60 here, which can be subject → verb"
 
 
 def test_what_a_pronoun_refers_to_is_answered_without_a_score(minilm):
     reading = minilm.read(KIDS)
-    ((link, role),) = answers(known(reading), "what refers to what", TaggedSentence.of(reading))
+    ((link, role),) = answers(known_heads(reading), "what refers to what", TaggedSentence.of(reading))
     assert role is None and link[:2] == (3, 1)
     assert (reading.labels[link.query], reading.labels[link.key]) == ("they", "kids")
 
@@ -63,7 +72,7 @@ def test_what_a_pronoun_refers_to_is_answered_without_a_score(minilm):
 @pytest.mark.parametrize("name", ["whose", "when", "what refers to what", "possession", "relative pronoun"])
 def test_a_relation_without_words_for_it_is_not_in_the_sentence(minilm, name):
     reading = minilm.read("Keys on the table belong to Sarah")
-    sentence, of_model = TaggedSentence.of(reading), known(reading)
+    sentence, of_model = TaggedSentence.of(reading), known_heads(reading)
     assert answers(of_model, name, sentence) == []
     group = of_model.asked(name)[0].group
     assert not_here(of_model, name, sentence) == f"Not in this sentence: try “{EXAMPLES[group]}”."

@@ -169,6 +169,7 @@ def test_intervals_cover_the_mean_of_a_simulated_corpus_nineteen_times_in_twenty
         amount = count * document_means
         sums = np.array([80, count.sum(), (count**2).sum(), amount.sum(), (amount**2).sum(), (amount * count).sum()])
         found = estimate_mean(*(round(float(number) * 10**9) for number in sums))
+        assert found.low is not None and found.high is not None
         covered += found.low <= 0.4 <= found.high
     assert 0.92 <= covered / 400 <= 0.98
 

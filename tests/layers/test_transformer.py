@@ -180,6 +180,7 @@ def test_steps_of_a_block_follow_from_each_other(draw: Draw, norm_first: bool, s
     seen = steps["heads"].seen
     outputs = np.concatenate(list(seen.attention.dense() @ seen.values), axis=-1)
     np.testing.assert_allclose(steps["heads"].outputs, outputs, atol=1e-12)
+    assert block.attention.w_o is not None
     attended = x + block.attention.w_o(outputs)
     attended = attended if norm_first else block.norm_1(attended)
     np.testing.assert_allclose(steps["attended"], attended, atol=1e-12)

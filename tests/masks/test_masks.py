@@ -302,7 +302,7 @@ def test_a_function_must_give_booleans() -> None:
 
 def test_masks_combine_with_masks_alone() -> None:
     array = np.eye(3, dtype=bool)
-    for wrong in (lambda: causal() & array, lambda: array | causal(), lambda: causal() | None):
+    for wrong in (lambda: causal() & array, lambda: array | causal(), lambda: causal() | None):  # type: ignore[operator]
         with pytest.raises(TypeProblem, match=r"allowed\(array\)"):
             wrong()
     with pytest.raises(TypeProblem, match="not `and`, `or`, `not`"):

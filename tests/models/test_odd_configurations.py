@@ -196,7 +196,9 @@ def build(family: str, settings: dict[str, Any]) -> Any | None:
 def checkpoint(folder: Path, family: str, settings: dict[str, Any]) -> Any | None:
     """Write config.json as given, with weights that fit where transformers accepts the settings."""
     twin = build(family, settings)
-    (twin or build(family, BASES[family])).save_pretrained(folder)
+    saved = twin or build(family, BASES[family])
+    assert saved is not None, family
+    saved.save_pretrained(folder)
     written = json.loads((folder / "config.json").read_text())
     about = {name: written[name] for name in ("architectures", "model_type")}
     (folder / "config.json").write_text(json.dumps(about | settings))

@@ -183,7 +183,7 @@ def test_special_tokens_may_be_left_out(minilm):
     assert minilm.spell(minilm.encode("a lion").ids)[0] == "[CLS] a lion [SEP]"
 
 
-JUNK = [None, 0, -1, 2**64, 1e308, "", "x", [], {}, True, "\0", "(((", {"type": "BPE"}]
+JUNK: list[object] = [None, 0, -1, 2**64, 1e308, "", "x", [], {}, True, "\0", "(((", {"type": "BPE"}]
 
 
 def changed_somewhere(given, rng):
@@ -260,7 +260,7 @@ def test_other_pre_tokenisers_lose_nothing(tmp_path, kind):
 def test_sentencepiece_underscores_are_read_as_spaces(tmp_path):
     """As in Llama 2: ▁ for a space, bytes as <0x..>, no ## marks."""
     vocabulary = ["<unk>", "▁the", "▁li", "ons", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "<0x0A>", ",", "▁"]
-    described = {
+    described: dict[str, object] = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "post_processor": None,
         "normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
         "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},

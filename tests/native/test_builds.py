@@ -2,13 +2,15 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ..modules import module_of
+from ..patterns import search
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -68,9 +70,7 @@ def test_kernel_compiles_for_other_systems(target, system, magic, tmp_path):
     """Compiled and linked with Zig, which is not the compiler of the wheels; what it makes cannot run here."""
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("needs ziglang: `make test-all` installs it")
-    spec = importlib.util.spec_from_file_location("build_wheels", ROOT / "native/build_wheels.py")
-    wheels = sys.modules["build_wheels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(wheels)
+    wheels = module_of(ROOT / "native/build_wheels.py")
     selftest = build(
         tmp_path, f"-DCMAKE_SYSTEM_NAME={system}", "-DREGARD_OPTIMISE=-O1",
         *wheels.compiler(target, tmp_path / "zig"), compiler=None,
@@ -85,7 +85,7 @@ def test_instruction_sets_share_no_inline_function(tmp_path):
     objects = sorted(tmp_path.rglob("engine.cpp.o"))
     assert objects
     for compiled in objects:
-        instruction_set = re.search(r"regard_engine_(\w+)\.dir", str(compiled))[1]
+        instruction_set = search(r"regard_engine_(\w+)\.dir", str(compiled))[1]
         symbols = run(program("nm"), "--demangle", "--defined-only", compiled).splitlines()
         shared = [symbol for symbol in symbols if " W " in symbol]
         if instruction_set != "plain":

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ..modules import module_of
+
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "src/regard/web/engine/regard.wasm"
 RUN = """
@@ -23,10 +25,7 @@ def builder():
     """native/build_wasm.py, where its compiler is installed."""
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("needs ziglang: `make test-all` installs it")
-    spec = importlib.util.spec_from_file_location("build_wasm", ROOT / "native/build_wasm.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(ROOT / "native/build_wasm.py")
 
 
 @pytest.mark.slow

@@ -1,19 +1,16 @@
 """What `make wheels` does again and what it keeps."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+
+from ..modules import module_of
 
 
 @pytest.fixture(scope="module")
 def wheels():
     """native/build_wheels.py"""
-    spec = importlib.util.spec_from_file_location("build_wheels", Path(__file__).parents[2] / "native/build_wheels.py")
-    module = sys.modules["build_wheels"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(Path(__file__).parents[2] / "native/build_wheels.py")
 
 
 @pytest.mark.parametrize(

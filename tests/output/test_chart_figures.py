@@ -25,11 +25,11 @@ def lesson():
 def polylines(lesson):
     """The points of each line, in the order of panels and divisors."""
     paths = ElementTree.fromstring(str(figure.scaling(lesson))).iter(SVG + "path")
-    found = [(path, re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))) for path in paths]
+    found = [(path, re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.attrib["d"])) for path in paths]
     return [
         (path, np.array(points, float))
         for path, points in found
-        if len(points) == len(SIZES) and "z" not in path.get("d")
+        if len(points) == len(SIZES) and "z" not in path.attrib["d"]
     ]
 
 

@@ -98,14 +98,15 @@ def test_a_figure_is_xml_with_a_description_for_screen_readers(drawing):
     root = ElementTree.fromstring(str(drawing))
     named = root.get("aria-labelledby", "").split()
     title, description = root.find(SVG + "title"), root.find(SVG + "desc")
+    assert title is not None and description is not None
     assert [title.get("id"), description.get("id")] == named
-    assert title.text and len(description.text) > 30
+    assert title.text and description.text and len(description.text) > 30
     assert root.get("role") == "img"
-    assert "sans-serif" in root.get("font-family")
+    assert "sans-serif" in root.attrib["font-family"]
 
 
 def test_labels_are_large_enough_to_read(drawing):
-    sizes = [float(text.get("font-size")) for text in ElementTree.fromstring(str(drawing)).iter(SVG + "text")]
+    sizes = [float(text.attrib["font-size"]) for text in ElementTree.fromstring(str(drawing)).iter(SVG + "text")]
     assert min(sizes) >= 8
 
 
@@ -205,7 +206,7 @@ def test_line_widths_are_in_proportion_to_weights():
         for path in ElementTree.fromstring(str(figure.flow(cat_sat(), "cat"))).iter(SVG + "path")
         if path.get("opacity")
     ]
-    widths = [float(path.get("stroke-width")) for path in curves][::2]
+    widths = [float(path.attrib["stroke-width"]) for path in curves][::2]
     assert np.allclose(np.array(widths) / sum(widths), cat_sat()["weight"][0, 1], atol=1e-3)
 
 

@@ -1,6 +1,5 @@
 """An attention in a notebook: a figure if possible, text otherwise, never an error."""
 
-import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,6 +10,7 @@ from regard.attention.pooled import PooledMap
 from regard.masks import causal
 from regard.output import figure, html
 
+from ..patterns import search
 from .cases import CAT_SAT
 from .svg_boxes import boxes
 
@@ -21,7 +21,7 @@ def attention(*leading, queries=5, keys=7, size=3, **options):
 
 
 def picture(shown):
-    return re.search(r"<svg.*</svg>", shown, re.DOTALL)[0]
+    return search(r"(?s)<svg.*</svg>", shown)[0]
 
 
 def test_a_small_attention_is_its_heat_map():

@@ -1,6 +1,5 @@
 """PDF figures: text that can be copied, a page of the figure's size, and the same picture as the SVG."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from regard import errors
 from regard.output import figure
 from regard.output.svg import Svg, path, text
 
+from ..patterns import search
 from .cases import cat_sat
 
 pytest.importorskip("typst", reason="PDF needs the `figures` extra")
@@ -43,7 +43,7 @@ def test_words_and_numbers_of_a_flow_can_be_copied(tmp_path):
 
 def test_the_page_has_the_size_of_the_figure_in_points():
     drawing = figure.heat_map(cat_sat())
-    box = re.search(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", drawing.pdf())
+    box = search(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", drawing.pdf())
     assert [float(side) for side in box.groups()] == pytest.approx(
         [drawing.width * 0.75, drawing.height * 0.75], abs=0.01
     )

@@ -54,7 +54,9 @@ def test_norms_are_lengths_of_weighted_values_through_w_o(head):
     reading = run_of(Transformer.seeded(11, 24, 6, encoders=2, seed=5))
     layer, word = 1, reading.word("watchingly")
     weights, values = Truth(reading).of_layer(layer), np.asarray(reading.seen[layer].values, np.float64)
-    w_o = np.asarray(reading.blocks[layer].attention.w_o.weight, np.float64)  # (width, head · value_dim)
+    project = reading.blocks[layer].attention.w_o
+    assert project is not None
+    w_o = np.asarray(project.weight, np.float64)  # (width, head · value_dim)
     size = values.shape[-1]
     expected = np.zeros((len(reading.words), 24))
     for one in range(6) if head is None else [head]:
@@ -132,7 +134,7 @@ def test_explain_traces_the_whole_block(norm_first):
     reading = run_of(Transformer.seeded(11, 24, 6, encoders=3, seed=5, norm_first=norm_first))
     trace = reading.explain("watchingly", layer=2)
     assert trace.query_words == ("ly",)
-    assert "watch + ing + ly" in trace.note
+    assert trace.note is not None and "watch + ing + ly" in trace.note
     np.testing.assert_allclose(trace["weight"][:, 0], Truth(reading).of_layer(2)[:, 7], atol=1e-6)
     np.testing.assert_allclose(trace["result"][0], reading.states[3][7], atol=1e-5)
     table = reading.table("watchingly", layer=2, head=3)

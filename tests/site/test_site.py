@@ -1,7 +1,6 @@
 """The static site: every link leads somewhere, nothing is requested from elsewhere, every page has the header."""
 
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,6 +10,8 @@ import pytest
 import regard
 from regard import site
 from regard.site.pages import markdown_page
+
+from ..patterns import search
 
 pytest.importorskip("safetensors")
 VIEWS = {path.name for path in (Path(regard.__file__).parent / "web" / "views").iterdir() if path.is_dir()}
@@ -68,7 +69,7 @@ def test_nothing_is_requested_from_elsewhere(pages):
     for path, markup in pages.items():
         assert not [address for address in markup.requested if urlsplit(address).scheme], path
         text = path.read_text(encoding="utf-8")
-        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
+        policy = search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
         assert policy.startswith("default-src 'none'") and "http" not in policy
 
 

@@ -116,7 +116,7 @@ def test_a_changed_embedding_changes_every_number_that_follows_from_it(chromium,
     fills = page.evaluate(
         "() => [...document.querySelector(\"g[data-live='weight']\").querySelectorAll('rect')].map(r => r.textContent)"
     )
-    numbers = [float(re.search(r"[\d.]+$", text)[0]) for text in fills if re.search(r"[\d.]+$", text)]
+    numbers = [float(found[0]) for text in fills if (found := re.search(r"[\d.]+$", text))]
     assert np.allclose(numbers, weights.ravel(), atol=6e-5)
     page.close()
 

@@ -22,6 +22,8 @@ from regard.errors import OptionError
 from regard.studio.serve import _socket
 from regard.viewer import frames
 
+from ..patterns import search
+
 SOURCE = Path(__file__).parents[2] / "src"
 COUNT = 5000  # tokens, so that a matrix counts as long
 
@@ -52,7 +54,7 @@ def ended(running):
 @contextmanager
 def opened(server):
     """A browser that opened the address the server printed."""
-    with signed_in(re.search(r"http://\S+", server.stderr.readline())[0]) as browser:
+    with signed_in(search(r"http://\S+", server.stderr.readline())[0]) as browser:
         yield browser
 
 
@@ -101,6 +103,7 @@ def test_the_address_holds_what_the_page_opens_with():
     options = ["--no-browser", "--layer", "0", "--head", "3", "--query", "où & là"]
     running = subprocess.Popen([*COMMAND, *options], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     try:
+        assert running.stderr is not None
         address = running.stderr.readline().strip()
         assert re.search(r"#ticket=[\w-]+&layer=0&head=3&query=o%C3%B9%20%26%20l%C3%A0$", address)
     finally:
@@ -147,10 +150,11 @@ os.replace({str(got)!r} + ".part", {str(got)!r})
     environment = {**ENVIRONMENT, "BROWSER": f"{script} %s", "TMPDIR": str(tmp_path)}
     running = subprocess.Popen(COMMAND, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     try:
+        assert running.stderr is not None
         said = running.stderr.readline()
         wait_until(got.exists)
         opened, of_file, of_folder, page = got.read_text(encoding="utf-8").split("\n", 3)
-        address = re.search(r"url=(http://[^\"]+)", page)[1]
+        address = search(r"url=(http://[^\"]+)", page)[1]
         assert opened.startswith("file:") and (of_file, of_folder) == ("0o600", "0o700")
         assert "ticket" not in said + opened and said.split()[4] == address.partition("#")[0]
         with signed_in(address) as browser:
@@ -173,11 +177,12 @@ def test_enter_prints_an_address_for_another_browser():
         preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
     )  # fmt: skip
     try:
+        assert running.stderr is not None
         lines = iter(running.stderr.readline, "")
-        first = re.search(r"http://\S+", next(lines))[0]
+        first = search(r"http://\S+", next(lines))[0]
         assert any("Enter prints an address" in line for line in lines)
         os.write(ours, b"\n")
-        second = re.search(r"http://\S+", next(lines))[0]
+        second = search(r"http://\S+", next(lines))[0]
         assert first != second
         for address in (first, second):
             with signed_in(address) as browser:
@@ -373,6 +378,7 @@ def test_a_flood_of_malformed_requests_is_said_once():
                     stranger.sendall(request)
                     assert stranger.recv(64).startswith(b"HTTP/1.1 ")
         running.terminate()
+        assert running.stderr is not None
         said = running.stderr.read().splitlines()[1:]  # after the address
         assert said == ["WARNING:  Some requests are not HTTP, or ask for what is not served. This is reported once."]
     finally:

@@ -39,7 +39,7 @@ def test_the_result_is_that_of_the_layer(norm_first):
     decoded = block_lesson(WORDS, CONTEXT, heads=3, width=6, norm_first=norm_first, seed=5)
     decoder = Decoder.seeded(6, 3, seed=Seed(5).part("block"), **options)
     assert np.allclose(decoded.stages[-1].vectors, decoder(decoded.stages[0].vectors, decoded.memory))
-    assert decoded.memory.shape == (4, 6)
+    assert decoded.memory is not None and decoded.memory.shape == (4, 6)
 
 
 def test_a_decoder_never_attends_to_later_words():

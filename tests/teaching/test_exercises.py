@@ -179,6 +179,7 @@ def test_headings_of_other_languages(tmp_path, language):
 def test_plain_notes(tmp_path):
     made = exercises("scaling", 1)
     (task,) = made.tasks
+    assert task.query is not None
     query, keys = task.inputs.words[task.query], task.inputs.key_words
     names = {"score": "Score", "unscaled_weight": "softmax(score)", "scaled": "scaled", "weight": "weight"}
     lines = [

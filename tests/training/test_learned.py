@@ -86,5 +86,6 @@ def test_an_induction_head_is_fed_by_previous_token_heads(tmp_path):
     chance = 4 / one.length  # a token of the segment, guessed
     for heads in (feeding, answering):
         outcome = dict(model.outcomes(batch.tokens.tolist(), [silence(*heads)], all_logits=True))[0]
+        assert outcome.logits is not None
         answers = np.stack([outcome.logits(text, slice(None)).argmax(-1) for text in range(len(batch.tokens))])
         assert (answers == batch.targets)[scored].mean() < 3 * chance

@@ -1,6 +1,5 @@
 """Recorded runs, which lessons and slides show, are what the same commands give again; tables of lessons are theirs."""
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +7,13 @@ import pytest
 
 from regard.teaching.recorded import is_recorded, recorded
 
+from ..modules import module_of
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def script(name):
-    spec = spec_from_file_location(name, DOCS / f"{name}.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(DOCS / f"{name}.py")
 
 
 def test_the_film_shows_heads_that_learn():

@@ -1,14 +1,13 @@
 """One-file pages queried by Node, with the source that runs in the page itself."""
 
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import pytest
+
+from ..node import node
 
 
 class PageError(Exception):
@@ -17,16 +16,12 @@ class PageError(Exception):
 
 def ask_page(text, queries):
     """Answers of a page to (kind, parameters), each as (header, arrays)."""
-    node = shutil.which("node")
-    if node is None:
-        message = "needs Node: apt-get install nodejs"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     with tempfile.TemporaryDirectory() as folder:
         page, asked = Path(folder, "page.html"), Path(folder, "queries.json")
         page.write_text(text, encoding="utf-8", errors="replace")
         asked.write_text(json.dumps(queries), encoding="utf-8")
         script = Path(__file__).with_name("ask_page.js")
-        ended = subprocess.run([node, script, page, asked], capture_output=True, text=True, encoding="utf-8")
+        ended = subprocess.run([node(), script, page, asked], capture_output=True, text=True, encoding="utf-8")
     assert ended.returncode == 0, ended.stderr
     return [_answer(answer) for answer in json.loads(ended.stdout)]
 

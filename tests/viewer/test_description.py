@@ -77,7 +77,8 @@ def test_what_heads_are_known_for_has_its_type(monkeypatch):
     read = Reading.of([Attention(*pair) for pair in zip(q, k, strict=True)], list(v), words=words)
     monkeypatch.setattr(viewed, "known", lambda _subject: found)
     description = Answers(read).description()
-    assert any(ask["answers"] for ask in description["known"]["asks"])
+    roles = description["known"]
+    assert roles is not None and any(ask["answers"] for ask in roles["asks"])
     assert misfit(description, Description) == ""
 
 
@@ -128,7 +129,8 @@ def test_synthetic_texts_open_on_a_named_head_as_a_map():
     from regard.viewer.describe import describe
 
     found = describe(synthetic(400))
-    assert found["known"]["labels"] == [list(HEADS)]
-    start = found["start"]
-    assert start["view"] == "matrix" and "induction" in found["known"]["labels"][start["layer"]][start["head"]]
+    roles, start = found["known"], found["start"]
+    assert roles is not None and roles["labels"] == [list(HEADS)]
+    assert start is not None and start["view"] == "matrix"
+    assert "induction" in roles["labels"][start["layer"]][start["head"]]
     assert all(word.isascii() and "-" in word for word in found["tokens"])

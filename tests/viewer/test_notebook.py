@@ -31,7 +31,14 @@ KERNEL_READY = """() => {
 
 
 def notebook() -> str:
-    cell = {"cell_type": "code", "id": "one", "source": CELL, "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "one",
+        "source": CELL,
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
 
@@ -51,6 +58,7 @@ def serving(tmp_path, pattern, *command):
         [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
         cwd=tmp_path / "work",
     )  # fmt: skip
+    assert running.stdout is not None
     said: queue.Queue[str] = queue.Queue()
     reader = threading.Thread(target=pass_on, args=(running.stdout, said), daemon=True)
     reader.start()

@@ -19,6 +19,7 @@ from regard.teaching.lookup import lookup
 from regard.viewer import frames, page_parts
 from regard.viewer.page import page, save
 
+from ..patterns import search
 from ..small_models import encoder
 from .cases import CAT_SAT, COUNT, HEADS, KEY_HEADS, LAYERS, causal_reading, reading, weights
 from .page_in_node import PageError, ask_page, page_weights
@@ -164,7 +165,7 @@ def test_texts_stay_data(attack):
 
 def test_a_policy_allows_only_what_is_in_the_page():
     text = page(reading())
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    policy = policy_of(text)
     assert "default-src 'none'" in policy and policy.count("unsafe") == 1 and "worker-src blob:;" in policy
     (loader,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     packed = dict(re.findall(r'id="regard-(script|style)">([A-Za-z0-9+/=]*)</script>', text))
@@ -177,7 +178,7 @@ def test_a_policy_allows_only_what_is_in_the_page():
 
 
 def policy_of(text):
-    return re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    return search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
 
 
 def test_a_page_with_a_model_has_its_files_and_the_same_policy():

@@ -118,7 +118,9 @@ def test_in_a_notebook_a_subject_is_its_widget_after_a_still_picture(monkeypatch
     displayed: list[Any] = []
     monkeypatch.setattr(widget, "_in_notebook", lambda: True)
     monkeypatch.setattr("IPython.display.publish_display_data", displayed.append)
-    bundle, _ = widget.mimebundle(reading())
+    shown = widget.mimebundle(reading())
+    assert shown is not None
+    bundle, _ = shown
     assert "model_id" in bundle[widget.WIDGET] and "text/plain" in bundle
     (still,) = displayed
     assert re.match(r'<div data-regard-still="[0-9a-f]{16}">', still["text/html"]) and "<svg" in still["text/html"]

@@ -1,6 +1,5 @@
 """The survey of transformers' testers tells apart what it counts, with models of ours in place of theirs."""
 
-import importlib.util
 import os
 import re
 import signal
@@ -15,16 +14,14 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaModel, PretrainedConfig, PreTrainedModel
 
+from ..modules import module_of
+
 SCRIPT = Path(__file__).parents[2] / "docs" / "survey_watch.py"
 
 
 @pytest.fixture(scope="module")
 def survey():
-    spec = importlib.util.spec_from_file_location("survey_watch", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["survey_watch"] = module
-    spec.loader.exec_module(module)
-    yield module
+    yield module_of(SCRIPT)
     del sys.modules["survey_watch"]
 
 

@@ -99,6 +99,7 @@ def attentions():
         scores = Attention(q, k, **options).scores
         wanted = ("row_max", "row_sum", "logsumexp", "entropy", "peak", "distance")
         output, rows_of = generic.forward(scores, v[None], wanted, 3)
+        assert output is not None
         state = RowState(rows_of.pop("row_max"), rows_of.pop("row_sum"))
         edges = {"rows": [1, 2, 7, 13], "columns": [0, 5, 9, 16]}
         pooled = {

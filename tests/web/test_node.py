@@ -1,12 +1,12 @@
 """The viewer's pure functions, tested by Node's test runner: one test here per file of tests there."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ..node import node
 from .fixtures import write
 
 KERNEL = Path(__file__).parents[2] / "src/regard/web/engine/node.js"  # loads it
@@ -22,12 +22,8 @@ def fixture_file(tmp_path_factory):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_pure_functions(path, fixture_file):
-    node = shutil.which("node")
-    if node is None:
-        message = "needs Node: apt-get install nodejs"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     ended = subprocess.run(
-        [node, "--import", KERNEL.as_uri(), "--test", path],
+        [node(), "--import", KERNEL.as_uri(), "--test", path],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -10,7 +10,7 @@ from regard.cli.app import app
 from regard.errors import RegardError
 from regard.teaching.hand_check import check_notes, worked_example
 
-ODD = [
+ODD: list[object] = [
     None, True, False, 0, 1, -1, 10**400, 1e308, -1e308, 1e-320, float("nan"), float("inf"), "", "I", "x", "−∞", "NaN",
     "1e99999999999999999999", "0,5", "\ud800", "🦁", "the:2", "the (99999999999999999999)", "head 9", [], {}, [[]], [1],
     {"The": 1}, {"\ud800": [1]}, [[1, 2], [3]], "causal", "window:99999999999999999999", "causal & ", "√d_k", "x W^T",

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from ...models.checkpoints import transformers, write
 from ...models.conftest import cache, minilm_path, smollm2_path
 from ...models.test_llama import LLAMA3
 from ...models.test_llama import SMALL as LLAMA
+from ...node import node
 from ...small_models import encoder, writer
 from .fixtures import Case, write_case, write_sampling
 
@@ -51,12 +51,8 @@ BERT = {
 
 
 def run_node(folder, test_file):
-    node = shutil.which("node")
-    if node is None:
-        message = "needs Node: apt-get install nodejs"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     ended = subprocess.run(
-        [node, "--test", "--test-reporter=dot", Path(__file__).parent / test_file],
+        [node(), "--test", "--test-reporter=dot", Path(__file__).parent / test_file],
         capture_output=True,
         text=True,
         encoding="utf-8",

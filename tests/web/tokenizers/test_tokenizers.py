@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from regard.models.files.gguf import open_gguf
 from regard.viewer.bundle import script
 
 from ...models.conftest import cache, minilm_path, smollm2_path
+from ...node import node
 
 pytest.importorskip("tokenizers")
 
@@ -30,13 +30,9 @@ def compare(folder, cases, texts, readable):
 
 
 def run_node(folder, texts, test_file):
-    node = shutil.which("node")
-    if node is None:
-        message = "needs Node: apt-get install nodejs"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     (folder / "lines.json").write_text(json.dumps(texts), encoding="utf-8")
     ended = subprocess.run(
-        [node, "--test", Path(__file__).parent / test_file],
+        [node(), "--test", Path(__file__).parent / test_file],
         capture_output=True,
         text=True,
         encoding="utf-8",
