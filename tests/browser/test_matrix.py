@@ -44,7 +44,9 @@ def _more_subjects(development: Any) -> Iterator[None]:
     def subject(name: str) -> Any:
         if name != "far":
             return known(name)
-        return made.setdefault(name, None) or made.__setitem__(name, far()) or made[name]
+        if name not in made:
+            made[name] = far()
+        return made[name]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(development, "subject", subject)

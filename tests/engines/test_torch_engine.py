@@ -89,7 +89,12 @@ def test_poison_goes_where_the_reference_sends_it(draw: Draw, place: str, poison
 def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Counts the calls of PyTorch's fused attention."""
     calls, fused = [], torch_engine._fused_attention
-    monkeypatch.setattr(torch_engine, "_fused_attention", lambda *given: calls.append(given) or fused(*given))
+
+    def recorded(*given: Any) -> Any:
+        calls.append(given)
+        return fused(*given)
+
+    monkeypatch.setattr(torch_engine, "_fused_attention", recorded)
     return calls
 
 

@@ -510,7 +510,12 @@ def test_a_file_that_only_looks_different_is_hashed_once(tiny, wheels, monkeypat
     monkeypatch.setattr(file_state, "SETTLED_SECONDS", -1.0)
     hashed = []
     real = file_state.sha256_of
-    monkeypatch.setattr(file_state, "sha256_of", lambda one: hashed.append(one.name) or real(one))
+
+    def recorded(path):
+        hashed.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(file_state, "sha256_of", recorded)
     monkeypatch.setenv("REGARD_OFFLINE", "1")
     for _ in range(3):
         assert store.get("tiny").path == path.parent

@@ -148,8 +148,17 @@ def test_a_disk_that_is_full_is_told_in_sizes_that_differ(tmp_path, monkeypatch)
 def test_a_download_reaches_the_disk_before_it_gets_its_name(served, monkeypatch):
     events: list[int | str] = []
     flush, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: events.append(os.fstat(handle).st_size) or flush(handle))
-    monkeypatch.setattr(Path, "replace", lambda path, target: events.append(target.name) or replace(path, target))
+
+    def recorded_flush(handle):
+        events.append(os.fstat(handle).st_size)
+        flush(handle)
+
+    def recorded_replace(path, target):
+        events.append(target.name)
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_flush)
+    monkeypatch.setattr(Path, "replace", recorded_replace)
     folder = store.find("tiny")
     assert events[events.index("model.safetensors") - 1] == SIZE
     assert [path for path in events if isinstance(path, str)] == [*FILES, "NOTICE", "regard.json"]

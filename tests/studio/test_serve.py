@@ -172,9 +172,14 @@ def test_enter_prints_an_address_for_another_browser():
     import pty
 
     ours, theirs = pty.openpty()
+
+    def take_the_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     running = subprocess.Popen(
         [*COMMAND, "--no-browser"], stdin=theirs, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
-        preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+        preexec_fn=take_the_terminal,
     )  # fmt: skip
     try:
         assert running.stderr is not None
@@ -295,9 +300,12 @@ def test_a_client_that_stops_reading_is_disconnected_and_nothing_is_logged(real,
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.1)
     lost: list[object] = []
     close = connections.LimitedConnection.connection_lost
-    monkeypatch.setattr(
-        connections.LimitedConnection, "connection_lost", lambda self, exc: (lost.append(self), close(self, exc))
-    )
+
+    def recorded(self, exc):
+        lost.append(self)
+        close(self, exc)
+
+    monkeypatch.setattr(connections.LimitedConnection, "connection_lost", recorded)
     address, _ = real
     host = address.removeprefix("http://")
     with socket.socket() as client:

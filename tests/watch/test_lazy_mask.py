@@ -91,7 +91,12 @@ def test_functions_of_single_indices_are_vectorised():
 def test_padded_and_sliding_batches_build_no_mask(make, keep, monkeypatch):
     made = []
     new = LazyMask.__new__
-    monkeypatch.setattr(LazyMask, "__new__", lambda cls, *args: made.append(new(cls, *args)) or made[-1])
+
+    def recorded(cls, *args):
+        made.append(new(cls, *args))
+        return made[-1]
+
+    monkeypatch.setattr(LazyMask, "__new__", recorded)
     model, ids = make(), tokens(2, 13)
     padding = torch.ones_like(ids)
     padding[0, :5] = 0

@@ -55,10 +55,12 @@ def test_unwatched_layers_run_the_own_path_of_pytorch(monkeypatch):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     own = ALL_ATTENTION_FUNCTIONS["sdpa"]
-    monkeypatch.setitem(
-        type(ALL_ATTENTION_FUNCTIONS)._global_mapping, "sdpa",
-        lambda module, *args, **kwargs: (calls.append((module.layer_idx, args[3])), own(module, *args, **kwargs))[1],
-    )  # fmt: skip
+
+    def recorded(module, *args, **kwargs):
+        calls.append((module.layer_idx, args[3]))
+        return own(module, *args, **kwargs)
+
+    monkeypatch.setitem(type(ALL_ATTENTION_FUNCTIONS)._global_mapping, "sdpa", recorded)
     with regard.watch(model, layers=1, keep="summary") as seen, torch.no_grad():
         model(ids)
     assert [(layer, mask) for layer, mask in calls] == [(0, None), (2, None)]
