@@ -279,6 +279,9 @@ def test_endless_input_is_refused(tmp_path, monkeypatch):
         (["scaling", "--divisor", "0"], "positive"),
         (["scaling", "--divisor", "poem"], "expected a positive number"),
         (["stpes"], "steps"),
+        (["see", "The", "cat", "sat"], "Unexpected arguments: cat sat. Put a text into quotes, as in "),
+        (["heads", "text", "The", "cat", "sat"], 'heads text "The cat sat".'),
+        (["engine", "native"], "Unexpected arguments: native.\n"),
     ],
 )
 def test_invalid_options_are_refused(arguments, complaint):
