@@ -519,7 +519,9 @@ def test_exercises_are_written_graded_and_reported(tmp_path):
     assert sorted(path.name for path in sheets.iterdir()) == ["ada.md", "grace-hopper.md", "key.json", "solutions"]
     answers = [str(sheets / "solutions" / "ada.md"), str(sheets / "grace-hopper.md")]
     printed = said("check", "--task", str(sheets / "key.json"), *answers, "--out", str(feedback))
-    assert "6 of 6" in printed and "0 of 6" in printed
+    assert "6 of 6" in printed and "0 of 6" in printed and "No answer" not in printed
+    without = said("check", "--task", str(sheets / "key.json"), answers[0], "--out", str(tmp_path / "without"))
+    assert "Grace Hopper 0 of 6 No answer was handed in" in lines(without)
     assert sorted(path.name for path in feedback.iterdir()) == [
         "ada.md",
         "grace-hopper.md",
