@@ -2,6 +2,7 @@
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -289,7 +290,7 @@ def test_outputs_that_are_not_finite_are_not_called_reproduced():
 def test_finite_outputs_where_the_recording_is_not_finite_are_an_error():
     keys, values = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
     values[0, 0, 1] = torch.nan
-    call = SimpleNamespace(values=values, attention=lambda: regard.Attention(keys, keys))
+    call: Any = SimpleNamespace(values=values, attention=lambda: regard.Attention(keys, keys))
     assert deviation(call, torch.zeros(1, 1, 3, 4)) == (None, math.inf)
     call.attention = lambda: regard.Attention(keys, keys, mask=regard.causal())
     first = torch.full((1, 1, 3, 4), torch.nan)
