@@ -122,3 +122,8 @@ def test_what_cannot_be_read_is_refused(folders: Any) -> None:
         TokenCircuits.of(encoder()).writes(0, 0, "kids")
     with pytest.raises(errors.OutOfRange):
         TokenCircuits.of(own).looks_for(7, 0, "cat")
+    for head in (7, 0), (0, 99):
+        with pytest.raises(errors.OutOfRange):
+            TokenCircuits.of(own).table(*head, ["cat"])
+    with pytest.raises(errors.OptionError, match="`token` is ''; expected a token by its text or id"):
+        TokenCircuits.of(own).looks_for(0, 0, "")

@@ -45,6 +45,35 @@ def test_a_dot_and_a_cell_select_the_same_head(new_page: Callable[..., Page], pa
     expect(cells.nth(9)).to_have_attribute("aria-pressed", "true")
 
 
+def test_words_beside_the_map_are_not_cut_off(
+    new_page: Callable[..., Page],
+    models: list[Any],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    path = heads_page.save(tmp_path / "wide.html", [data_of(models[0])], [[models[0].read("the cat sat")]])
+    page = new_page(offline=True)
+    page.add_init_script(
+        """globalThis.labels = [];
+        const font = Object.getOwnPropertyDescriptor(CanvasRenderingContext2D.prototype, "font");
+        Object.defineProperty(CanvasRenderingContext2D.prototype, "font", {
+          get: font.get,
+          set(value) { font.set.call(this, value); this.letterSpacing = "6px"; }, // letters as wide as W or 我
+        });
+        const plain = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+          if (this.textAlign === "right") labels.push([text, x - this.measureText(text).width]);
+          return plain.call(this, text, x, y);
+        };"""
+    )
+    page.goto(path.as_uri())
+    page.locator(".regard-training-matrix").focus()
+    for _ in range(4):  # every row is bold once
+        page.keyboard.press("ArrowUp")
+    labels = page.evaluate("labels")
+    assert "cat" in {text for text, _ in labels}
+    assert [text for text, left in labels if left < 0] == []
+
+
 def test_axes_and_colours_can_be_any_statistic(new_page: Callable[..., Page], paths: dict[int, Path]) -> None:
     page = opened(new_page, paths[1])
     dot = page.locator(".regard-heads-dot[aria-label^='Layer 1, head 4']")

@@ -279,6 +279,9 @@ def test_endless_input_is_refused(tmp_path, monkeypatch):
         (["scaling", "--divisor", "0"], "positive"),
         (["scaling", "--divisor", "poem"], "expected a positive number"),
         (["stpes"], "steps"),
+        (["see", "The", "cat", "sat"], "Unexpected arguments: cat sat. Put a text into quotes, as in "),
+        (["heads", "text", "The", "cat", "sat"], 'heads text "The cat sat".'),
+        (["engine", "native"], "Unexpected arguments: native.\n"),
     ],
 )
 def test_invalid_options_are_refused(arguments, complaint):
@@ -516,7 +519,9 @@ def test_exercises_are_written_graded_and_reported(tmp_path):
     assert sorted(path.name for path in sheets.iterdir()) == ["ada.md", "grace-hopper.md", "key.json", "solutions"]
     answers = [str(sheets / "solutions" / "ada.md"), str(sheets / "grace-hopper.md")]
     printed = said("check", "--task", str(sheets / "key.json"), *answers, "--out", str(feedback))
-    assert "6 of 6" in printed and "0 of 6" in printed
+    assert "6 of 6" in printed and "0 of 6" in printed and "No answer" not in printed
+    without = said("check", "--task", str(sheets / "key.json"), answers[0], "--out", str(tmp_path / "without"))
+    assert "Grace Hopper 0 of 6 No answer was handed in" in lines(without)
     assert sorted(path.name for path in feedback.iterdir()) == [
         "ada.md",
         "grace-hopper.md",

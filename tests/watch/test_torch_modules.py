@@ -1,11 +1,16 @@
 """Plain PyTorch: nn.MultiheadAttention, Transformer modules with their fast path, any call of fused attention."""
 
+import math
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
 import regard
+from regard.watch.certificate import deviation
 
 CLOSE = {"atol": 2e-6, "rtol": 0}
 
@@ -261,3 +266,33 @@ def test_flex_attention_runs_and_is_named():
         with regard.watch(model) as seen:
             torch.testing.assert_close(model(x), plain, **CLOSE)
     assert "1 of 2 attentions recorded; not seen: Flex (it is computed by flex_attention)" in repr(seen)
+
+
+class FusedAttention(nn.Module):
+    """One head of fused attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        heads = (layer(x)[:, None] for layer in (self.query, self.key, self.value))
+        return functional.scaled_dot_product_attention(*heads)
+
+
+def test_outputs_that_are_not_finite_are_not_called_reproduced():
+    model, x = FusedAttention(), draw(1, 5, 8)
+    with regard.watch(model) as seen:
+        model(x * torch.nan)
+    assert seen.certificate.output is None and "of the outputs used" not in str(seen.certificate)
+
+
+def test_finite_outputs_where_the_recording_is_not_finite_are_an_error():
+    keys, values = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
+    values[0, 0, 1] = torch.nan
+    call: Any = SimpleNamespace(values=values, attention=lambda: regard.Attention(keys, keys))
+    assert deviation(call, torch.zeros(1, 1, 3, 4)) == (None, math.inf)
+    call.attention = lambda: regard.Attention(keys, keys, mask=regard.causal())
+    first = torch.full((1, 1, 3, 4), torch.nan)
+    first[0, 0, 0] = 0.0  # sees only key 0: the NaN of key 1 has no part in it
+    assert deviation(call, first) == (None, 0.0)

@@ -97,6 +97,7 @@ class TokenCircuits:
 
     def table(self, layer: int, head: int, tokens: Sequence[str], count: int = 5) -> Table:
         """For each token: which keys a head looks for from it, and what the head writes when it attends to it."""
+        _, head = self._head(layer, head)
         notes = [
             f"The {count} largest, with their scores. Copying score {self.scores.copying[layer, head]:.2f}, "
             f"previous-token score {self.scores.previous_token[layer, head]:.2f}.",

@@ -19,6 +19,16 @@ from regard.output import characters
 class Command(TyperCommand):
     """A command whose help spells in ASCII what the terminal's encoding lacks; click would print UTF-8 anyway."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click does, but unexpected arguments, mostly a text without quotes, are answered with what to do."""
+        ctx.allow_extra_args = True
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
+            takes_text = any(parameter.name == "text" for parameter in self.params)
+            quotes = f' Put a text into quotes, as in {ctx.command_path} "The cat sat".' if takes_text else ""
+            ctx.fail(f"Unexpected arguments: {' '.join(extra)}.{quotes}")
+        return extra
+
     def get_help(self, ctx: Any) -> str:
         return characters.encodable(super().get_help(ctx), sys.stdout.encoding or "ascii")
 

@@ -131,7 +131,7 @@ def token_id(reader: Reader, answer: int | str) -> int:
     """The id of a token, given by its text or id: a text must be one token of this model."""
     if validate.is_integer(answer):
         return validate.index("token", answer, reader.vocabulary)
-    if not isinstance(answer, str):
+    if not isinstance(answer, str) or not answer:
         raise errors.option("token", answer, 'a token by its text or id, such as "Mary"')
     texts = [answer] if answer.startswith(" ") else [f" {answer}", answer]
     for text in texts:

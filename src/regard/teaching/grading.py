@@ -22,6 +22,7 @@ from regard.teaching.hand_check.notation import HEADLESS, MOST_DIGITS
 
 CREDIT: Mapping[Kind, float] = {"right": 1.0, "rounded": 1.0, "carried on": 1.0, "follows": 1.0, "cut": 0.5}
 MOST_REMARKS = 12
+NO_ANSWER = "No answer was handed in."
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def grade(exercises: Exercises, answers: Iterable[str | Path], *, decimals: int 
             grades[task.file] = replace(graded, steps=steps, remarks=(remark, *graded.remarks))
     for task in exercises.tasks:
         if task.file not in grades:
-            nothing = Document("", remarks=["No answer was handed in."])
+            nothing = Document("", remarks=[NO_ANSWER])
             grades[task.file] = grade_document(exercises, task, nothing, decimals)
     return [grades[task.file] for task in exercises.tasks]
 
@@ -211,7 +212,11 @@ def grades_table(grades: Sequence[Grade]) -> Table:
     """A row per student: points and the first error."""
     columns = Column("Student", "word"), Column("Points"), Column("First error", "text")
     rows = tuple(
-        (result.student, f"{_short(result.points)} of {_short(result.most)}", result.first_error.partition(" (")[0])
+        (
+            result.student,
+            f"{_short(result.points)} of {_short(result.most)}",
+            result.first_error.partition(" (")[0] if result.source else NO_ANSWER.rstrip("."),
+        )
         for result in grades
     )
     return Table("Grades", columns, rows)

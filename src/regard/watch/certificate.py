@@ -23,10 +23,10 @@ ROWS = 8  # queries of each head that are computed again, evenly spaced from the
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-def deviation(call: Call, output: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
+def deviation(call: Call, output: Tensor, weights: Tensor | None = None) -> tuple[float | None, float | None]:
     """The largest errors of weights and of outputs (batch, head, query, value_dim) among some rows, in float64.
 
-    Rows that are not finite in the model itself, and those that see no key, do not count.
+    Numbers that are not finite in the model itself, and rows that see no key, do not count; None if nothing counts.
     """
     with torch.no_grad():
         rows = np.unique(np.linspace(0, output.shape[2] - 1, ROWS).round().astype(np.int64))
@@ -40,13 +40,17 @@ def deviation(call: Call, output: Tensor, weights: Tensor | None = None) -> tupl
         sees = expected.sum(-1, keepdim=True) > 0
         groups = expected.shape[1] // call.values.shape[1]
         values = call.values.detach().double().repeat_interleave(groups, 1)
-        of_outputs = _largest(output[:, :, rows].detach().double() - expected @ values, sees)
-        return 0.0 if weights is None else _largest(weights[:, :, rows].double() - expected, sees), of_outputs
+        is_finite = torch.isfinite(values)
+        products = expected @ torch.where(is_finite, values, 0.0)  # a hidden key's NaN has no part in a sum
+        products[expected @ (~is_finite).double() > 0] = torch.nan
+        of_outputs = _largest(output[:, :, rows].detach().double(), products, sees)
+        return None if weights is None else _largest(weights[:, :, rows].double(), expected, sees), of_outputs
 
 
-def _largest(differences: Tensor, counted: Tensor) -> float:
-    differences = torch.where(counted & torch.isfinite(differences), differences.abs(), 0.0)
-    return float(differences.amax()) if differences.numel() else 0.0
+def _largest(came: Tensor, expected: Tensor, rows: Tensor) -> float | None:
+    counted = rows & torch.isfinite(came)
+    differences = (came - expected).abs()[counted].nan_to_num(nan=torch.inf)
+    return float(differences.amax()) if differences.numel() else None
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def _output_error(recorder: Recorder) -> float | None:
 MOST_NUMBERS = 1 << 22  # of keys and values that are computed again for one layer
 
 
-def _of_run(run: Any) -> float:
+def _of_run(run: Any) -> float | None:
     """Of one sequence and some heads, so that it takes little time at any length."""
     call = run.joined()
     output = run.gather(run.outputs, None, axis=1).transpose(1, 2)

@@ -309,7 +309,8 @@ class Recogniser:
             with torch.no_grad():
                 run = recorder.record(layer, replace(call, cross=layer.cross), used.transpose(1, 2), None)
                 if not weights.is_dropped and not layer.is_edited:
-                    run.deviation = max(run.deviation or 0.0, deviation(call, used)[1])
+                    errors = [error for error in (run.deviation, deviation(call, used)[1]) if error is not None]
+                    run.deviation = max(errors, default=None)
         softmax.is_recorded = True
 
 
@@ -479,7 +480,7 @@ def _call_of(
         if call is None:
             continue
         tolerance = TOLERANCE[logits.dtype if call is not simple else output.dtype]
-        errors = deviation(call, output, weights)
+        errors = [error or 0.0 for error in deviation(call, output, weights)]
         scale = max(1.0, float(values.abs().amax())) if values.numel() else 1.0
         if errors[0] <= tolerance and (tag.is_dropped or errors[1] <= max(tolerance, TOLERANCE[output.dtype]) * scale):
             return call, output, None

@@ -202,6 +202,18 @@ def test_a_rounded_number_has_two_decimals_at_least(text, kind):
     assert check.ok == (kind == "rounded")
 
 
+def test_too_few_decimals_of_a_number_that_follows_are_not_said_to_be_those_of_the_right_one():
+    notes = {"q": [[3, 0]], "k": [[1, 0], [0, 1]], "v": [[1], [2]], "words": ["a", "b"], "query words": ["a"]}
+    check = check_notes(notes | {"scores": [["1", "1"]], "weights": [["0", "1"]]})  # softmax(1, 1), not softmax(3, 0)
+    coarse = check.of_kind("too few decimals")
+    assert [verdict.given for verdict in coarse] == ["0", "1"]
+    for verdict in coarse:
+        assert "with 2 decimals it is" not in verdict.because
+        assert (
+            "fewer than 2 decimals" in verdict.because and "from a wrong number before it; right is" in verdict.because
+        )
+
+
 @pytest.mark.parametrize(
     ("texts", "kinds"),
     [

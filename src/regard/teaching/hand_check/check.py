@@ -344,9 +344,13 @@ class Judge:
             return self._on("follows", claim, value, f"follows from a wrong number before it; right is {right}")
         if number.digits < number.least:
             as_written = replace(claim, written=replace(number, least=number.digits))
-            if self._verdict_on(as_written, exact, results).kind != "wrong":
-                decimals = f"with {count(number.least, 'decimal')} it is {printed_number(value, number.least)}"
-                return self._on("too few decimals", claim, value, decimals)
+            verdict = self._verdict_on(as_written, exact, results)
+            decimals = count(number.least, "decimal")
+            if verdict.kind in ("follows", "carried on"):  # not rounded from `value`, but from what the notes give
+                return self._on("too few decimals", claim, value, f"fewer than {decimals}; {verdict.because}")
+            if verdict.kind != "wrong":
+                because = f"with {decimals} it is {printed_number(value, number.least)}"
+                return self._on("too few decimals", claim, value, because)
         return self._on("wrong", claim, value, right)
 
     def _from_notes(self, claim: Claim, exact: float, results: Sequence[Variant], level: int, accepted: str) -> str:

@@ -8,7 +8,6 @@ import { shortened } from "./words.js";
 const FAINT = 0.005; // smaller weights print as 0.00
 const LARGEST = 440; // pixels of the matrix
 const CELL = 26; // pixels of a cell at most
-const LABEL = 7.2; // pixels of a letter
 const LONGEST_LABEL = 12; // letters
 const READABLE = 9; // pixels of a cell from which words are written
 
@@ -34,14 +33,16 @@ export function makeWordMatrix(colours, causal) {
     const words = tokens.map((word) => shortened(word, LONGEST_LABEL));
     cell = Math.max(3, Math.min(CELL, Math.floor(LARGEST / count)));
     const written = cell >= READABLE;
-    const longest = Math.max(...words.map((word) => word.length));
-    [left, top] = written ? [longest * LABEL + 10, longest * LABEL + 10] : [2, 2];
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const font = `${Math.min(13, cell + 1)}px system-ui, sans-serif`;
+    pen.font = `bold ${font}`; // as the selected row is written; letters differ in width, those of other scripts most
+    const label = written ? Math.ceil(Math.max(...words.map((word) => pen.measureText(word).width))) + 10 : 2;
+    [left, top] = [label, label];
     const [width, height] = [left + cell * count + 2, top + cell * count + 2];
     const ratio = globalThis.devicePixelRatio || 1;
-    Object.assign(canvas, { width: width * ratio, height: height * ratio });
+    Object.assign(canvas, { width: width * ratio, height: height * ratio }); // resets the pen
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
-    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     pen.scale(ratio, ratio);
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, width, height);
@@ -60,7 +61,7 @@ export function makeWordMatrix(colours, causal) {
     pen.strokeRect(left - 1, top + query * cell, cell * count + 2, cell);
     if (!written) return;
     pen.fillStyle = colours.ink;
-    pen.font = `${Math.min(13, cell + 1)}px system-ui, sans-serif`;
+    pen.font = font;
     pen.textBaseline = "middle";
     words.forEach((word, place) => {
       const middle = (place + 0.5) * cell;
