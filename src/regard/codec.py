@@ -90,7 +90,7 @@ def load_as(
     _small_floats()  # NumPy knows bfloat16 once ml_dtypes is loaded
 
     def problem(why: str) -> OptionError:
-        return OptionError(f"{path} cannot be read as a {kind}: {why}.")
+        return OptionError(f"{path} cannot be read as a {kind.replace('_', ' ')}: {why}.")
 
     try:
         with safetensors.safe_open(path, framework="np") as file:

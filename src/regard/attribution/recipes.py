@@ -341,7 +341,7 @@ def sentence_vector(reader: Reader, text: str, query: str, key: str) -> GridStud
     notes = (
         f"Measured: {study.metric}; baseline 0, the unchanged vector; 1 prompt, {quoted(text)}",
         f"Edit: {query} may not attend to {key} in one head; the softmax renormalises.",
-        f"Control: {query} cut off from one other word in all heads, {len(effects)} words: "
+        f"Control: {query} cut off from one other word in all heads, {errors.count(len(effects), 'word')}: "
         f"{np.mean(effects):.4f} on average, at most {max(effects):.4f}.",
     )
     title = f"Which heads carry {query} → {key} into the text's vector?"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import OptionError, reason_of
+from regard.errors import OptionError, count, reason_of
 
 COLUMNS = 10
 LONGEST_LINE = 1 << 20  # bytes: a longer line is not a word
@@ -158,7 +158,7 @@ def _columns(number: int, row: bytes) -> list[str]:
     except UnicodeDecodeError as problem:
         raise _Malformed(number, f"it is not UTF-8: byte {problem.start} of the line is invalid") from None
     if len(columns) != COLUMNS:
-        raise _Malformed(number, f"it has {len(columns)} columns, expected {COLUMNS}")
+        raise _Malformed(number, f"it has {count(len(columns), 'column')}, expected {COLUMNS}")
     if not columns[1].strip():
         raise _Malformed(number, "a word has no form")
     return columns

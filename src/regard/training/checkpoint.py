@@ -97,7 +97,9 @@ def read(
     except (KeyError, TypeError, AttributeError):
         is_valid = False
     if not is_valid:
-        raise errors.OptionError(f"{path} cannot be read as a {KIND}: its state is invalid.")
+        raise errors.OptionError(
+            f"{path} cannot be read as a training checkpoint: its state is invalid. Delete it to start anew."
+        )
     for name in sorted({*saved, *tensors}):  # none may be missing, be broadcast or be converted
         came, expected = (
             f"{errors.type_name(array.dtype)} {tuple(array.shape)}" if array is not None else "no such tensor"
