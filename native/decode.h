@@ -12,8 +12,8 @@ namespace REGARD_ISA {
 namespace {
 
 // Keys of one item: long streams are what memory is fast at. Tiles of 128 keys, keys and values in turns, took 1.6
-// times as long (8,192 keys, Zen 4); fetching ahead by instructions took 1.1 times as long, at any distance.
-constexpr int64_t decode_span = 1024;
+// times as long (8,192 keys, Zen 4); spans of 1,024 keys take 1.05 times as long (Zen 5).
+constexpr int64_t decode_span = 2048;
 constexpr int64_t decode_strip = 64;  // keys whose values stay in the first cache for all queries of the group
 constexpr int64_t decode_rows = 4;    // at most this many queries per head are computed here
 

@@ -13,6 +13,9 @@ namespace {
 // rows do 53 GFLOP/s instead of 34 (Zen 4, Node 20).
 constexpr int dot_rows_at_once = in_browser ? 2 : registers == 32 ? 6 : 3;
 constexpr int dot_outs = 4;
+// A single row is bound by memory: each stream is fetched so many numbers ahead. Decoding 8,192 keys of size 64 takes
+// 0.8 of the time, 32,768 keys 0.9 (Zen 5).
+constexpr int64_t stream_ahead = 512;
 
 // Shuffles of two vectors, in 128-bit pieces: a half of a's piece beside a half of b's; or the even (odd) lanes of
 // both.
@@ -105,6 +108,7 @@ void dot_block(const Dots<Real, Stored>& d, int64_t first, int stream) {
         for (int r = 0; r < R; ++r) left[r] = load(x[r] + t);
         for (int f = 0; f < fetched; ++f) __builtin_prefetch(next[f] + t);
         for (int o = 0; o < dot_outs; ++o) {
+            if constexpr (R == 1 && !in_browser) __builtin_prefetch(weight[o] + t + stream_ahead);
             Vec<Real> right = load_as(weight[o] + t);
             if (R == 2) keep(right);
             for (int r = 0; r < R; ++r) sum[r][o] += left[r] * right;
