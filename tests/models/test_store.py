@@ -4,10 +4,12 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import socket
 import tempfile
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import PathFinder
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ from regard import file_state
 from regard.errors import OptionError
 from regard.models import progress, store
 from regard.models.errors import BrokenFile, MissingFile, NotFetched
-from regard.models.store import download
+from regard.models.store import cache, download
 from regard.models.store.catalogue import File, Known
 
 from .serving import hub
@@ -538,3 +540,21 @@ def test_a_cache_folder_of_an_unknown_user_is_refused_in_a_sentence(monkeypatch)
     monkeypatch.setenv("REGARD_CACHE", "~nobody-has-this-name/x")
     with pytest.raises(OptionError, match="REGARD_CACHE is '~nobody-has-this-name/x', which is not a folder"):
         store.get("minilm")
+
+
+def test_sizes_are_known_while_folders_come_and_go(tmp_path):
+    ended = threading.Event()
+
+    def change():
+        while not ended.is_set():
+            (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "a")
+
+    with ThreadPoolExecutor(1) as thread:
+        changing = thread.submit(change)
+        try:
+            for _ in range(500):
+                assert cache.size_of(tmp_path) == 0
+        finally:
+            ended.set()
+        changing.result()

@@ -118,9 +118,10 @@ def remove(name: str) -> int:
 def size_of(folder: Path) -> int:
     """Bytes of all files in a folder, which may change meanwhile."""
     size = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            size += path.stat().st_size if path.is_file() else 0
+    for parent, _, names in os.walk(folder):  # leaves out folders that are deleted meanwhile; `rglob` fails
+        for name in names:
+            with suppress(OSError):
+                size += (Path(parent) / name).stat().st_size
     return size
 
 
