@@ -14,7 +14,7 @@ namespace {
 constexpr int dot_rows_at_once = in_browser ? 2 : registers == 32 ? 6 : 3;
 constexpr int dot_outs = 4;
 // A single row is bound by memory: each stream is fetched so many numbers ahead. Decoding 8,192 keys of size 64 takes
-// 0.8 of the time, 32,768 keys 0.9 (Zen 5).
+// 0.8 of the time, 32,768 keys 0.9 (Zen 5). On Zen 4 an earlier try took 1.1 times as long; not measured again there.
 constexpr int64_t stream_ahead = 512;
 
 // Shuffles of two vectors, in 128-bit pieces: a half of a's piece beside a half of b's; or the even (odd) lanes of
